@@ -197,7 +197,9 @@ def planned_sizes(plan: Run) -> RunSizes:
         whitenings=len(shape.whitenings),
         tensor_stored=shape.tensor_stored,
         classes_per_edge=shape.decomposition.classes_per_machine,
-        explained=most_explained(plan, min(shape.samples, MOST_ERRORS)) if shape.labelled else 0,
+        explained=most_explained(plan, min(shape.samples, MOST_ERRORS), plan.shortlist)
+        if shape.labelled
+        else 0,
         learned=shape.learned,
         calibrations=len(shape.calibrations),
         sloped=shape.sloped,

@@ -24,7 +24,7 @@ from pairloom.pipeline.machines.linear_machines import Machines
 from pairloom.pipeline.machines.pair_calibration import Slopes
 from pairloom.pipeline.machines.settings import Calibration
 
-__all__ = ["Listed", "Unseen", "listed_out_of_fold"]
+__all__ = ["Listed", "Unseen", "listed_out_of_fold", "lists_of_ranking"]
 
 
 #: Weights, shares and biases: see `completion_kernels.apply_unseen`.
@@ -140,6 +140,25 @@ def listed_out_of_fold(
         sizes = typical_sizes(of_some.reshape(len(some), len(X)))
         listed[name] = Listed(edges.completed(of_lists, ranked[name], completion), sizes)
     return listed
+
+
+def lists_of_ranking(
+    ranked: Mapping[Calibration, NDArray[np.float32]],
+    unseen: Mapping[Calibration, Unseen],
+    X: NDArray[np.float32],
+    tiles: Tiles,
+    completion: Completion,
+    order: NDArray[np.intp],
+    k: int,
+) -> dict[Calibration, Shortlists]:
+    """The shortlists of held-out samples whose potentials (R, N) `listed_out_of_fold` has found before, in one pass.
+
+    The other parameters are as there.
+    """
+    needed = {name: NeededEdges.of(top_classes(u, k), completion) for name, u in ranked.items()}
+    wanted = {name: _Wanted.of(edges, order, np.empty(0, np.intp)) for name, edges in needed.items()}
+    logits = _logits(unseen, X, tiles, wanted)
+    return {name: edges.completed(logits[name], ranked[name], completion) for name, edges in needed.items()}
 
 
 def _ranked(

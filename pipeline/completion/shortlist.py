@@ -10,6 +10,7 @@ a scale of its own, and the log odds of the list against the rest have an offset
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ __all__ = [
     "NeededEdges",
     "Shortlists",
     "affine_shortlists",
+    "joined",
     "shortlist_size",
     "shortlists",
     "top_classes",
@@ -187,6 +189,17 @@ class Shortlists(NamedTuple):
         return Shortlists(
             *self.lists.of_samples(samples)[:2], self.potentials[samples], self.weights, self.mass
         )
+
+
+def joined(lists: Sequence[Shortlists]) -> Shortlists:
+    """The shortlists of several groups of samples, by one model, as those of all of them."""
+    if len(lists) == 1:
+        return lists[0]
+    return lists[0]._replace(
+        classes=np.concatenate([one.classes for one in lists]),
+        tensor=np.concatenate([one.tensor for one in lists], axis=2),
+        potentials=np.concatenate([one.potentials for one in lists]),
+    )
 
 
 def with_mass(samples: Samples, mass: ListMass) -> Samples:

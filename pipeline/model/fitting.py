@@ -8,9 +8,8 @@ classes overlap, the true class is often not in the list, and the listed classes
 of some tens of classes cannot show that. So the model is judged again with a list of twice the length. If that improves
 the loss by two standard errors, every class is joined to its next neighbours, and both steps alternate while they help.
 
-Limits are counts, not times, so that a fit is reproducible: lists of at most `LONGEST` classes, since the time of a
-prediction grows with their square, and at most `MOST_NEIGHBOURS` neighbours, about three times as many pairs as usual,
-with weights of at most `MOST_BYTES`.
+Limits are counts, not times, so that a fit is reproducible: lists of at most `list_length.LONGEST` classes, and at most
+`MOST_NEIGHBOURS` neighbours, about three times as many pairs as usual, with weights of at most `MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ from pairloom.pipeline.calibration.coupled_calibration import (
 from pairloom.pipeline.calibration.coupled_learning import sample_limit
 from pairloom.pipeline.calibration.held_out import HeldOutSamples, draw_evenly
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, score_held_out
+from pairloom.pipeline.calibration.list_length import is_clearly_better, misses_classes, next_length
 from pairloom.pipeline.completion.couplers import Coupler, coupler_of
-from pairloom.pipeline.completion.shortlist import Shortlists
 from pairloom.pipeline.machines.kinds import TrainedMachines
 from pairloom.pipeline.machines.linear_machines import LinearModel
 from pairloom.pipeline.machines.normalisation import Shrinkage, is_whitened
@@ -64,7 +63,6 @@ from pairloom.pipeline.process_memory import available_bytes
 from pairloom.pipeline.user_warnings import warn_user
 
 __all__ = [
-    "LONGEST",
     "MOST_BYTES",
     "MOST_NEIGHBOURS",
     "Fit",
@@ -79,14 +77,10 @@ __all__ = [
 ]
 
 
-#: Upper limits of the length of the list and of the neighbours per class.
-LONGEST, MOST_NEIGHBOURS = 80, 3 * USUAL_NEIGHBOURS
+#: Upper limit of the neighbours per class.
+MOST_NEIGHBOURS = 3 * USUAL_NEIGHBOURS
 #: Maximum size of the weights of all machines when neighbours are added.
 MOST_BYTES = 2**30
-#: A longer list is tried only if the true class of at least this share of the held-out samples is not listed.
-_RARELY = 0.01
-#: A step must lower the log loss by this many standard errors of the difference.
-_STANDARD_ERRORS = 2.0
 
 
 class Resources(TypedDict):
@@ -147,12 +141,9 @@ class JudgedModel(NamedTuple):
         return self.settings.shortlist_of(self.coupler.n_classes) or self.coupler.n_classes
 
     @property
-    def misses(self) -> bool:
-        """Whether the true classes of held-out samples are missing from their lists more than rarely."""
-        samples = self.held_out.samples
-        if not isinstance(samples, Shortlists):
-            return False
-        return bool((samples.lists.places(self.held_out.classes) < 0).mean() >= _RARELY)
+    def next_length(self) -> int | None:
+        """The number of classes to list next; None if the classes of held-out samples are rarely missing."""
+        return next_length(self.listed, self.coupler.n_classes) if misses_classes(self.held_out) else None
 
     def with_list(self, size: int) -> JudgedModel:
         """The same machines with lists of this size."""
@@ -255,8 +246,8 @@ def _judge(
 
 def widened(model: JudgedModel, wider: Iterator[nx.Graph]) -> JudgedModel:
     """Lengthen the list, then join classes to more neighbours, as long as each longer list improves the loss."""
-    while model.misses and 2 * model.listed <= min(LONGEST, model.coupler.n_classes - 1):
-        longer = _better(model, model.with_list(2 * model.listed))
+    while (length := model.next_length) is not None:
+        longer = _better(model, model.with_list(length))
         if longer is model:
             break
         graph = next(wider, None)
@@ -266,8 +257,7 @@ def widened(model: JudgedModel, wider: Iterator[nx.Graph]) -> JudgedModel:
 
 def _better(model: JudgedModel, changed: JudgedModel) -> JudgedModel:
     """The changed model, if its log loss is clearly less."""
-    clearly = model.best.choice.clearly_above(changed.best.choice, _STANDARD_ERRORS)
-    return changed if clearly else model
+    return changed if is_clearly_better(changed.best.choice, model.best.choice) else model
 
 
 def next_graphs(
@@ -379,7 +369,7 @@ def fit_model(
 def _widened(model: JudgedModel, neighbours: bool) -> JudgedModel:
     """The model with a longer list and, if ``neighbours``, more neighbours, if these lower the held-out log loss."""
     settings = model.settings
-    if settings.shortlist != "auto" or settings.learn == "coupled":
+    if not settings.may_lengthen:
         return model
     wider: Iterator[nx.Graph] = iter(())
     if neighbours and isinstance(model.trained, LinearModel):

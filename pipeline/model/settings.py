@@ -270,6 +270,12 @@ class ModelSettings:
         """Whether any candidate whitens."""
         return any(is_whitened(candidate.whiten) for candidate in self.candidates)
 
+    @property
+    def may_lengthen(self) -> bool:
+        """Whether held-out samples decide on the length of the shortlist."""
+        judged = self.coupled_calibration != "none" and self.learn != "coupled"
+        return judged and self.shortlist == "auto"
+
     def counts_of(self, totals: NDArray[np.float64]) -> NDArray[np.float64] | None:
         """Number of samples per class if machines are weighted by them, else None."""
         return totals if self.machine_weight == "counts" else None

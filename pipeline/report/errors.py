@@ -13,7 +13,6 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import plain_line
-from pairloom.pipeline.completion.shortlist import shortlist_size
 from pairloom.pipeline.display.top_probabilities import TopProbabilities
 from pairloom.pipeline.model.explaining import Explanation, MachineEffects, explain
 from pairloom.pipeline.report.critical_machine import (
@@ -27,6 +26,7 @@ from pairloom.pipeline.report.page import Column, PageTable, Section
 from pairloom.pipeline.report.run_results import JudgedSamples, TrainedPairs
 from pairloom.pipeline.run.feature_store import read_ids
 from pairloom.pipeline.run.needs import disk_bytes
+from pairloom.pipeline.run.results import chosen_shortlist
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_model import read_run_model
 
@@ -186,7 +186,7 @@ def explanations(
 
     None for samples beyond the affordable number, and if the coupling has no odds.
     """
-    count = most_explained(run, len(samples))
+    count = most_explained(run, len(samples), chosen_shortlist(run))
     if count:
         saved = read_run_model(run.directory)
         model, ids = saved.model, saved.support_ids
@@ -209,12 +209,11 @@ def explanations(
     yield from [None] * (len(samples) - count)
 
 
-def most_explained(run: Run, samples: int) -> int:
-    """How many of ``samples`` are explained: none if the model is too large to read."""
+def most_explained(run: Run, samples: int, length: int | None) -> int:
+    """How many of ``samples`` are explained with shortlists of this length: none if the model is too large to read."""
     if _model_bytes(run) > EXPLAINING_BYTES:
         return 0
-    n = len(run.shape.classes)
-    listed = shortlist_size(run.settings.shortlist, n) or n
+    listed = length or len(run.shape.classes)
     return min(samples, affordable_explanations(run.shape.n_edges, run.shape.features, listed))
 
 

@@ -27,6 +27,7 @@ from pairloom.pipeline.run.results import (
     chosen_calibration,
     chosen_candidate,
     chosen_coupling,
+    chosen_shortlist,
     judged_calibrations,
     read_calibrations,
     read_learning_record,
@@ -60,6 +61,7 @@ __all__ = [
 def model_section(run: Run) -> Section:
     """The data, the machines, and the settings that the run chose."""
     shape, chosen, rows = run.shape, chosen_candidate(run), np.array(run.shape.rows)
+    length = chosen_shortlist(run)
     spread = f"{rows.min():,}" if rows.min() == rows.max() else f"{rows.min():,} to {rows.max():,}"
     scale = read_calibrations(run)[shape.couplings[0]].scale
     C = read_normalisation(run).outer_C(chosen.C)
@@ -73,8 +75,7 @@ def model_section(run: Run) -> Section:
         "C": f"{C:.4g}",
         "whitening": str(chosen.whiten),
         "calibration": f"{chosen_calibration(run)}, coupled scale {scale:.3g}",
-        "coupling": chosen_coupling(run)
-        + (f", of the {run.shortlist} likeliest classes" if run.shortlist else ""),
+        "coupling": chosen_coupling(run) + (f", of the {length} likeliest classes" if length else ""),
         **_lists(run),
         **_learning(run),
     }

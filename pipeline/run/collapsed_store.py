@@ -20,7 +20,7 @@ from scipy.sparse import csr_array, vstack
 
 from pairloom.pipeline.calibration.coupled_calibration import CoupledCalibration
 from pairloom.pipeline.completion.completion_kernels import apply_pairs
-from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, top_classes
+from pairloom.pipeline.completion.shortlist import NeededEdges, Shortlists, joined, top_classes
 from pairloom.pipeline.machines.linear_machines import AffineLogits, collapse
 from pairloom.pipeline.machines.sparse_machines import SparseLogits
 from pairloom.pipeline.model.fitted_model import PREDICTION_BATCH, Predictor, check_finite
@@ -32,7 +32,8 @@ from pairloom.pipeline.run.machine_store import (
     read_machines,
     read_tiles,
 )
-from pairloom.pipeline.run.results import as_chosen, chosen_candidate, read_learned
+from pairloom.pipeline.run.needs import listed_at_once
+from pairloom.pipeline.run.results import as_chosen, chosen_candidate, chosen_shortlist, read_learned
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
 from pairloom.pipeline.storage.location import Location
@@ -125,9 +126,14 @@ def stored_shortlists(
     for batch in pieces(len(rows), PREDICTION_BATCH):
         potentials[batch] = ranking.by_sample(rows[batch])
     check_finite(potentials, first)
-    assert run.shortlist is not None
-    needed = NeededEdges.of(top_classes(potentials, run.shortlist), completion)
-    return needed.completed(_needed_logits(run, rows, needed, calibration), potentials, completion)
+    length = chosen_shortlist(run)
+    assert length is not None
+    lists = []
+    for some in pieces(len(rows), listed_at_once(run, length)):
+        needed = NeededEdges.of(top_classes(potentials[some], length), completion)
+        logits = _needed_logits(run, rows[some], needed, calibration)
+        lists.append(needed.completed(logits, potentials[some], completion))
+    return joined(lists)
 
 
 def _needed_logits(

@@ -20,9 +20,14 @@ from pairloom.pipeline.calibration.held_out import (
     typical_sizes,
     unit_of,
 )
-from pairloom.pipeline.calibration.out_of_fold_lists import Listed, Unseen, listed_out_of_fold
+from pairloom.pipeline.calibration.out_of_fold_lists import (
+    Listed,
+    Unseen,
+    listed_out_of_fold,
+    lists_of_ranking,
+)
 from pairloom.pipeline.completion.complete import Completion
-from pairloom.pipeline.completion.shortlist import Shortlists, shortlists
+from pairloom.pipeline.completion.shortlist import Shortlists, joined, shortlists
 from pairloom.pipeline.machines.kernel_machines import KernelModel
 from pairloom.pipeline.machines.linear_machines import LinearModel, Machines
 from pairloom.pipeline.machines.normalisation import centred_at, is_whitened, unwhitened
@@ -30,6 +35,7 @@ from pairloom.pipeline.machines.pair_calibration import Slopes
 from pairloom.pipeline.machines.settings import Calibration
 from pairloom.pipeline.run.feature_store import Draws, read_draws, read_whitening
 from pairloom.pipeline.run.machine_store import coupler_of_run, read_kernel_model, read_tiles
+from pairloom.pipeline.run.needs import listed_at_once
 from pairloom.pipeline.run.results import chosen_candidate, class_weights_of, read_slopes
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import open_group, write_whole
@@ -65,17 +71,20 @@ def _write_lists(
     ]
 
 
-def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) -> HeldOutSamples:
+def read_held_out(
+    run: Run, pairs: int, calibration: Calibration | None = None, length: int | None = None
+) -> HeldOutSamples:
     """The drawn samples, ready to be coupled by the model of the first ``pairs`` edges of the run.
 
-    With machines on sets of classes, ``pairs`` must be their number. ``calibration`` is by default the first.
+    With machines on sets of classes, ``pairs`` must be their number. ``calibration`` is by default the first, and
+    ``length`` that of the stored shortlists. Lists of another length are found anew, by the stored ranking.
     """
     calibration = run.shape.calibrations[0] if calibration is None else calibration
     number = run.shape.calibrations.index(calibration)
     drawn = read_draws(run, is_whitened(chosen_candidate(run).whiten))
     weight = class_weights_of(run, drawn.classes)
     if run.shape.listed:
-        found, sizes = _read_listed(run, pairs, number)
+        found, sizes = _read_listed(run, pairs, number, length or run.shape.listed)
         # Positions of the samples in the order of the slabs.
         chosen = np.argsort(_by_slab(run, read_draws(run, run.draws_whitened)))[drawn.chosen]
         lists = Shortlists(
@@ -95,27 +104,41 @@ def read_held_out(run: Run, pairs: int, calibration: Calibration | None = None) 
         calibration=calibration,
         weight=weight,
         totals=run.totals,
-        shortlist=run.shortlist,
+        shortlist=length or run.shortlist,
         memory_limit=run.memory_limit,
     )
 
 
-def _read_listed(run: Run, pairs: int, number: int) -> Listed:
+def _read_listed(run: Run, pairs: int, number: int, length: int) -> Listed:
     """The stored shortlists. Those of an earlier, smaller graph are not stored but computed again."""
     if pairs == run.shape.n_edges:
         group = open_group(run.directory, "logits.zarr")
-        classes, tensor, potentials, sizes = (
-            read_whole(group[name], number) for name in ("listed", "blocks", "ranking", "size")
-        )
+        potentials, sizes = (read_whole(group[name], number) for name in ("ranking", "size"))
+        if length != run.shape.listed:
+            return Listed(_lists_of_length(run, number, potentials, length), sizes)
+        classes, tensor = (read_whole(group[name], number) for name in ("listed", "blocks"))
         return Listed(Shortlists(classes.astype(np.int64), tensor, potentials), sizes)
     calibration = run.shape.calibrations[number]
     slabs = [_listed(run, _Slab(run, draws, pairs), pairs)[calibration] for draws in run.draw_slabs]
-    lists = Shortlists(
-        np.concatenate([slab.lists.classes for slab in slabs]),
-        np.concatenate([slab.lists.tensor for slab in slabs], axis=2),
-        np.concatenate([slab.lists.potentials for slab in slabs]),
-    )
-    return Listed(lists, np.concatenate([slab.sizes for slab in slabs]))
+    return Listed(joined([slab.lists for slab in slabs]), np.concatenate([slab.sizes for slab in slabs]))
+
+
+def _lists_of_length(run: Run, number: int, potentials: NDArray[np.float32], length: int) -> Shortlists:
+    """The shortlists of all drawn samples by their stored ranking; only the logits that they need are computed."""
+    calibration, found = run.shape.calibrations[number], list[Shortlists]()
+    completion = coupler_of_run(run).completion
+    ranked_first, pairs, order = _ranked_first(run), run.shape.n_edges, run.shape.order
+    at_once = listed_at_once(run, length) if ranked_first else run.shape.draws_per_slab
+    for draws in pieces(run.shape.draws, at_once):
+        slab, ranking = _Slab(run, draws, pairs, (calibration,)), potentials[draws]
+        if ranked_first:
+            rows, unseen, ranked = slab.whitened_rows(), slab.unseen(), {calibration: ranking}
+            lists = lists_of_ranking(ranked, unseen, rows, slab.machines, completion, order, length)
+            found.append(lists[calibration])
+        else:
+            logits = np.ascontiguousarray(_all_logits(slab, pairs)[calibration][:, order])
+            found.append(shortlists(logits, ranking, completion, length))
+    return joined(found)
 
 
 def _by_slab(run: Run, drawn: Draws) -> NDArray[np.intp]:
@@ -128,10 +151,15 @@ def _by_slab(run: Run, drawn: Draws) -> NDArray[np.intp]:
 def _listed(run: Run, slab: _Slab, pairs: int) -> dict[Calibration, Listed]:
     """The shortlists of a slab by each calibration, from the first ``pairs`` edges of the run."""
     completion, order = coupler_of_run(run, pairs).completion, _order(run, pairs)
-    if run.kernel is None and run.shape.sparse is None:
+    if _ranked_first(run):
         rows, unseen = slab.whitened_rows(), slab.unseen()
         return listed_out_of_fold(unseen, rows, slab.machines, completion, order, run.shape.listed)
     return _listed_by_all_edges(slab, completion, order, run.shape.listed)
+
+
+def _ranked_first(run: Run) -> bool:
+    """Whether samples are ranked by machines that are joined first: linear ones on dense rows."""
+    return run.kernel is None and run.shape.sparse is None
 
 
 def _listed_by_all_edges(
@@ -164,17 +192,20 @@ def _order(run: Run, pairs: int) -> NDArray[np.intp]:
 class _Slab:
     """A slab of the drawn samples, and their out-of-fold logits by the first edges of a run, tile by tile.
 
-    All calibrations derive from Platt's or from distances. Machines are read once for both.
+    All calibrations derive from Platt's or from distances. Machines are read once for both. ``calibrations`` are by
+    default those of the run.
     """
 
-    def __init__(self, run: Run, draws: slice, pairs: int) -> None:
+    def __init__(
+        self, run: Run, draws: slice, pairs: int, calibrations: tuple[Calibration, ...] = ()
+    ) -> None:
         # All stored draws: a task that reads the slab selects those that calibrate the chosen candidate.
         drawn = read_draws(run, run.draws_whitened)
         own = _by_slab(run, drawn)[draws]
         self._X, self._folds, self._parts = drawn.X[own], drawn.folds[own], drawn.parts[own]
         self._run, self._pairs = run, pairs
         self._scheme = run.settings.machines().scheme
-        self.calibrations: tuple[Calibration, ...] = run.shape.calibrations
+        self.calibrations: tuple[Calibration, ...] = calibrations or run.shape.calibrations
 
     @property
     def n_samples(self) -> int:

@@ -33,6 +33,8 @@ __all__ = [
     "edge_machine_bytes",
     "file_count",
     "gram_bytes",
+    "listed_at_once",
+    "listed_at_once_bytes",
     "machine_read_bytes",
     "most_needed",
     "numbers_per_machine",
@@ -51,6 +53,10 @@ __all__ = [
 FLOAT = 4
 #: Bytes per entry of sparse rows while they are read, checked and normalised: a value and its column, in two types.
 BYTES_PER_ENTRY = 24
+#: Bytes per edge that a shortlist needs, while its logit is found: sample, edge, place, their order, and the logit.
+_NEEDED_EDGE_BYTES = 48
+#: Memory for the edges that shortlists need, at least for one sample.
+_NEEDED_BYTES = 2**28
 #: run.json, model.json, forecast.json, log.txt, the record of the driver, and the six files of the report.
 _OTHER_FILES = 11
 
@@ -185,6 +191,16 @@ def most_needed(run: Run, listed: int) -> int:
     """Upper bound of the mean number of edges that a list of ``listed`` classes needs: among them and to neighbours."""
     degree = -(-2 * run.most_pairs // len(run.shape.classes))
     return min(run.most_pairs, listed * degree + listed**2)
+
+
+def listed_at_once(run: Run, length: int) -> int:
+    """The number of samples whose shortlists of this length are completed at once: each pass reads all machines."""
+    return max(1, _NEEDED_BYTES // (_NEEDED_EDGE_BYTES * most_needed(run, length)))
+
+
+def listed_at_once_bytes(run: Run, length: int, samples: int) -> int:
+    """The edges that the shortlists of so many samples need, pass by pass."""
+    return _NEEDED_EDGE_BYTES * most_needed(run, length) * min(samples, listed_at_once(run, length))
 
 
 def disk_bytes(run: Run) -> dict[str, int]:

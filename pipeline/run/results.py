@@ -40,6 +40,7 @@ __all__ = [
     "chosen_calibration",
     "chosen_candidate",
     "chosen_coupling",
+    "chosen_shortlist",
     "class_weights_of",
     "held_out_loss",
     "judged_calibrations",
@@ -137,6 +138,17 @@ def chosen_coupling(run: Run) -> str:
         return run.settings.coupling
     chosen: str = _read_result(run.directory, "calibration", 0)["coupling"]
     return chosen
+
+
+def chosen_shortlist(run: Run) -> int | None:
+    """Number of classes that the model couples per sample; None means all.
+
+    If held-out samples decide, the unit of the first coupling chooses it.
+    """
+    if run.longest_list == run.shortlist:
+        return run.shortlist
+    length: int = _read_result(run.directory, "calibration", 0)["shortlist"]
+    return length
 
 
 def methods_of(run: Run) -> dict[str, str]:

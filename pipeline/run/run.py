@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pairloom.pipeline.calibration.list_length import longest_length
 from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.coupling.model_coupling import in_order
 from pairloom.pipeline.features.feature_set import OpenFeatures
@@ -210,8 +211,16 @@ class Run:
 
     @property
     def shortlist(self) -> int | None:
-        """Number of classes that are coupled per sample; None means all."""
+        """Number of classes that are coupled per sample, before held-out samples lengthen the list; None means all."""
         return self.settings.shortlist_of(len(self.shape.classes))
+
+    @property
+    def longest_list(self) -> int | None:
+        """The most classes that may be coupled per sample; None means all."""
+        length = self.shortlist
+        if length is None or not self.settings.may_lengthen:
+            return length
+        return longest_length(length, len(self.shape.classes))
 
     @property
     def draws_whitened(self) -> bool:

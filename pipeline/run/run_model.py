@@ -46,6 +46,7 @@ from pairloom.pipeline.run.results import (
     candidate_rows,
     chosen_calibration,
     chosen_candidate,
+    chosen_shortlist,
     judged_calibrations,
     methods_of,
     read_edge_calibration,
@@ -80,7 +81,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
     ``files`` has the digests of all files of the stages that made the model, by path inside the run directory.
     """
     chosen, learning, calibration = chosen_candidate(run), read_learning_record(run), chosen_calibration(run)
-    shape, settings = run.shape, run.settings
+    shape, settings, length = run.shape, run.settings, chosen_shortlist(run)
     content = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -92,6 +93,7 @@ def write_run_model(run: Run, files: Mapping[str, str]) -> list[str]:
             "coupled_calibration": settings.coupled_calibration,
             # The coupling is chosen when the model is read.
             **{name: getattr(settings, name) for name in KEPT_SETTINGS if name != "coupling"},
+            "shortlist": settings.shortlist if length == run.shortlist else length,
             "slope_prior": slope_prior_values(
                 read_slopes(run.directory, shape.order) if calibration == "slopes" else None
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,9 @@ from pairloom.pipeline.calibration.coupled_calibration import (
     calibrate_scale,
     judge_couplings,
 )
+from pairloom.pipeline.calibration.held_out import HeldOutSamples
 from pairloom.pipeline.calibration.held_out_scores import HeldOutScores, score_held_out
+from pairloom.pipeline.calibration.list_length import is_clearly_better, misses_classes, next_length
 from pairloom.pipeline.calibration.list_mass import MassCheck, check_mass
 from pairloom.pipeline.calibration.novelty_signals import ClassPlaces, Distances
 from pairloom.pipeline.completion.shortlist import with_mass
@@ -26,10 +29,19 @@ from pairloom.pipeline.run.costs import READS_AT_ONCE, SWEEPS, StageCost
 from pairloom.pipeline.run.feature_store import distances_of_draws
 from pairloom.pipeline.run.held_out_store import read_held_out
 from pairloom.pipeline.run.machine_store import coupler_of_run, distances_to_support
-from pairloom.pipeline.run.needs import FLOAT, completion_bytes, row_bytes, support_distance_bytes
+from pairloom.pipeline.run.needs import (
+    FLOAT,
+    completion_bytes,
+    listed_at_once_bytes,
+    machine_read_bytes,
+    row_bytes,
+    support_bytes,
+    support_distance_bytes,
+)
 from pairloom.pipeline.run.results import (
     chosen_calibration,
     chosen_candidate,
+    chosen_shortlist,
     read_slopes,
     write_result,
     write_scores,
@@ -44,8 +56,8 @@ __all__ = ["Calibration", "held_out_task_bytes"]
 class Calibration(Stage):
     """Find the scale of the model and the mass of its lists for a coupling; and slopes and shifts, if they are learned.
 
-    The first unit, for the coupling of the model, also chooses the calibration of the machines, which the other
-    couplings share, and the coupling if that is "auto".
+    The first unit, for the coupling of the model, also chooses the calibration of the machines and the length of the
+    shortlist, which the other couplings share, and the coupling if that is "auto".
     """
 
     name = "calibration"
@@ -67,12 +79,13 @@ class Calibration(Stage):
         shape, settings = run.shape, run.settings.read_in("listing", "coupling", "calibrating")
         common: list[Any] = [earlier["held_out"], settings, shape.edges_calibrated]
         common += ["distances to support"] if run.kernel is not None else []
+        common += [["lists of up to", run.longest_list]] if run.longest_list != run.shortlist else []
         return tuple(digest_of([*common, coupling]) for coupling in shape.couplings)
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
         """Calibrate the model for a coupling."""
         shape = run.shape
-        calibration, best, judged, lists, scores = _calibrated(run, unit)
+        calibration, best, judged, lists, scores, length = _calibrated(run, unit)
         group = open_group(run.directory, "probabilities.zarr", write=True)
         files = write_whole(group["scale"], (unit,), np.array([calibration.scale]))
         files += write_whole(group["list_mass"], (unit, 0), np.array([calibration.mass]))
@@ -90,20 +103,22 @@ class Calibration(Stage):
                 "calibration": best.calibration,
                 "calibrations": [one.row() for one in judged] if len(judged) > 1 else [],
                 "lists": None if lists is None else lists._asdict(),
+                "shortlist": length,
             }
             files += write_result(run.directory, self.name, unit, content)
         return files
 
     def task_bytes(self, run: Run) -> int:
         """See `held_out_task_bytes`. Or the distances to the support vectors, which are found when all else is done."""
-        return max(held_out_task_bytes(run), support_distance_bytes(run))
+        needed = held_out_task_bytes(run, run.longest_list)
+        return max(needed, _lengthening_bytes(run), support_distance_bytes(run))
 
 
 class _Calibrated(NamedTuple):
     """The calibration of the model for a coupling, the best of the compared calibrations, and all of them.
 
     ``lists`` says whether the mass of shortlists is right on the held-out samples; ``scores`` are the scores of these
-    samples by the calibrated model.
+    samples by the calibrated model; ``length`` is the number of classes that are coupled per sample, None if all are.
     """
 
     coupled: CoupledCalibration
@@ -111,6 +126,7 @@ class _Calibrated(NamedTuple):
     judged: list[JudgedCalibration]
     lists: MassCheck | None
     scores: HeldOutScores | None
+    length: int | None
 
 
 def _calibrated(run: Run, unit: int) -> _Calibrated:
@@ -119,12 +135,15 @@ def _calibrated(run: Run, unit: int) -> _Calibrated:
     if level == "none":
         how = settings.calibrations[0]
         scaled = CoupledCalibration.scaled(level, 1.0, coupler, how, couplings[0])
-        return _Calibrated(scaled, None, [], None, None)
-    judged = [_judged(run, calibration, couplings[0]) for calibration in _compared(run, unit)]
-    held_out_by = functools.partial(read_held_out, run, run.shape.n_edges)
+        return _Calibrated(scaled, None, [], None, None, run.shortlist)
+    length = run.shortlist if unit == 0 else chosen_shortlist(run)
+    held_out_by = functools.partial(read_held_out, run, run.shape.n_edges, length=length)
+    judged = [_judged(run, held_out_by, calibration, couplings[0]) for calibration in _compared(run, unit)]
     judged = judge_couplings(judged, held_out_by, coupler, couplings)
     best = best_calibration(judged)
     held_out = held_out_by(best.calibration)
+    if unit == 0:
+        best, held_out, length = _lengthened(run, best, held_out)
     coupled = calibrate_coupled(
         held_out,
         coupler,
@@ -136,12 +155,27 @@ def _calibrated(run: Run, unit: int) -> _Calibrated:
     )
     samples = with_mass(held_out.samples, coupled.mass)
     lists = check_mass(samples, held_out.classes, coupled.scale, held_out.weight, held_out.totals)
-    listed = settings.shortlist_of(coupler.n_classes)
     distances, places = _distances(run)
     scores = score_held_out(
-        held_out, coupler, best.coupling, coupled, listed, distances=distances, places=places
+        held_out, coupler, best.coupling, coupled, length, distances=distances, places=places
     )
-    return _Calibrated(coupled, best, judged, lists, scores)
+    return _Calibrated(coupled, best, judged, lists, scores, length)
+
+
+def _lengthened(
+    run: Run, best: JudgedCalibration, held_out: HeldOutSamples
+) -> tuple[JudgedCalibration, HeldOutSamples, int | None]:
+    """The calibration and the held-out samples with lists that double as long as all held-out samples gain."""
+    length, n_classes = run.shortlist, len(run.shape.classes)
+    if length is None or not run.settings.may_lengthen:
+        return best, held_out, length
+    while misses_classes(held_out) and (longer := next_length(length, n_classes)) is not None:
+        changed = read_held_out(run, run.shape.n_edges, best.calibration, longer)
+        choice = calibrate_scale(changed, best.coupling, near=best.choice.scale)
+        if not is_clearly_better(choice, best.choice):
+            break
+        best, held_out, length = best._replace(choice=choice), changed, longer
+    return best, held_out, length
 
 
 def _distances(run: Run) -> tuple[Distances | None, ClassPlaces | None]:
@@ -162,22 +196,41 @@ def _compared(run: Run, unit: int) -> tuple[MachineCalibration, ...]:
     return run.settings.calibrations if unit == 0 else (chosen_calibration(run),)
 
 
-def _judged(run: Run, calibration: MachineCalibration, coupling: str) -> JudgedCalibration:
-    choice = calibrate_scale(read_held_out(run, run.shape.n_edges, calibration), coupling)
+def _judged(
+    run: Run,
+    held_out_by: Callable[[MachineCalibration], HeldOutSamples],
+    calibration: MachineCalibration,
+    coupling: str,
+) -> JudgedCalibration:
+    choice = calibrate_scale(held_out_by(calibration), coupling)
     pairs = read_slopes(run.directory, run.shape.order) if calibration == "slopes" else None
     return JudgedCalibration(calibration, coupling, choice, pairs)
 
 
-def held_out_task_bytes(run: Run) -> int:
-    """All held-out samples: completed, scaled and coupled."""
-    shape, N, k, drawn = run.shape, len(run.shape.classes), run.shape.listed, row_bytes(run, "draws")
+def _lengthening_bytes(run: Run) -> int:
+    """Longer lists of all held-out samples by each length, and the logits that they need."""
+    shape, N, longest = run.shape, len(run.shape.classes), run.longest_list
+    if longest is None or longest == run.shortlist or not shape.listed:
+        return 0
+    lists = FLOAT * shape.draws * (3 * longest**2 + 2 * N)
+    if run.kernel is None and shape.sparse is None:
+        needed = listed_at_once_bytes(run, longest, shape.draws)
+    else:
+        needed = FLOAT * 3 * min(shape.draws_per_slab, shape.draws) * run.most_pairs
+        needed += support_bytes(run, shape.edges_per_tile)
+    return lists + needed + 3 * row_bytes(run, "draws") + machine_read_bytes(run) + completion_bytes(run)
+
+
+def held_out_task_bytes(run: Run, length: int | None) -> int:
+    """All held-out samples: completed, scaled and coupled, with lists of this length."""
+    shape, N, drawn = run.shape, len(run.shape.classes), row_bytes(run, "draws")
     if shape.code is not None:
         by_machine = 4 * shape.n_edges + 4 * N
         gradients = 64 * 8 * 4 * N * (N + shape.n_edges) if shape.edges_calibrated else 0
         return FLOAT * shape.draws * by_machine + drawn + gradients + completion_bytes(run)
-    if k:
-        return FLOAT * shape.draws * (4 * k**2 + 4 * N) + drawn
-    blocks = 3 * (run.shortlist or N) ** 2
+    if shape.listed and length is not None:
+        return FLOAT * shape.draws * (4 * length**2 + 4 * N) + drawn
+    blocks = 3 * (length or N) ** 2
     completed = min(run.memory_limit // 2, FLOAT * shape.draws * blocks)
     by_edges = FLOAT * shape.draws * (3 * run.most_pairs + 3 * N) + drawn
     return by_edges + completed + completion_bytes(run)

@@ -69,4 +69,4 @@ class Growth(Stage):
     def task_bytes(self, run: Run) -> int:
         """The memory of calibration, the graph, and the matrix of costs from which pairs are proposed."""
         N = len(run.shape.classes)
-        return held_out_task_bytes(run) + _BYTES_PER_NX_EDGE * run.most_pairs + 8 * 4 * N**2
+        return held_out_task_bytes(run, run.shortlist) + _BYTES_PER_NX_EDGE * run.most_pairs + 8 * 4 * N**2

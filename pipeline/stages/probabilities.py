@@ -30,14 +30,14 @@ from pairloom.pipeline.run.machine_store import TILES_AT_ONCE, coupler_of_run
 from pairloom.pipeline.run.needs import (
     FLOAT,
     completion_bytes,
+    listed_at_once_bytes,
     machine_read_bytes,
-    most_needed,
     row_bytes,
     support_bytes,
     weight_bytes,
 )
 from pairloom.pipeline.run.probability_store import Kept, read_tensor, write_probabilities
-from pairloom.pipeline.run.results import methods_of, remaining_calibrations
+from pairloom.pipeline.run.results import chosen_shortlist, methods_of, remaining_calibrations
 from pairloom.pipeline.run.run import Keys, Run, Stage
 from pairloom.pipeline.storage.digests import digest_of
 from pairloom.pipeline.storage.location import Location
@@ -115,7 +115,7 @@ def _prediction_bytes(run: Run) -> int:
     shape, limit = run.shape, run.memory_limit
     if shape.collapsed:
         return _stored_prediction_bytes(run)
-    N, D, E, k = len(shape.classes), shape.features, run.most_pairs, run.shortlist
+    N, D, E, k = len(shape.classes), shape.features, run.most_pairs, run.longest_list
     maps = 1 + shape.edges_calibrated * len(shape.couplings)
     ranking = 0 if shape.sparse is not None else FLOAT * 3 * N * D
     affine = maps * support_bytes(run, E) or maps * weight_bytes(run, E) + FLOAT * E * 64 + ranking
@@ -131,13 +131,14 @@ def _prediction_bytes(run: Run) -> int:
 def _stored_prediction_bytes(run: Run) -> int:
     """A ranking, the potentials of a slab by each map, the logits that its lists need, tiles, and a batch."""
     shape, slab = run.shape, run.shape.samples_per_slab
-    N, D, k, M = len(shape.classes), shape.features, run.shortlist or 0, len(shape.couplings)
+    N, D, k, M = len(shape.classes), shape.features, run.longest_list or 0, len(shape.couplings)
     maps = M if shape.edges_calibrated else 1
-    lists = maps * slab * (N + k**2) + 12 * slab * most_needed(run, k)
+    lists = (maps + 1) * slab * (N + k**2)
     tiles = 2 * (TILES_AT_ONCE + 2) * shape.edges_per_tile * (D + 1)
     batch = PREDICTION_BATCH * N * (M + 8) + (0 if shape.kept else M * slab * N)
     calibrations = 4 * M * run.most_pairs
-    return FLOAT * (lists + tiles + batch + calibrations + 4 * slab * D + 2 * N * D) + completion_bytes(run)
+    needed = listed_at_once_bytes(run, k, slab) + completion_bytes(run)
+    return FLOAT * (lists + tiles + batch + calibrations + 4 * slab * D + 2 * N * D) + needed
 
 
 def _batches(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
@@ -194,16 +195,16 @@ def _coupled_tensor(run: Run, slab: slice) -> Coupled:
     """Probabilities (sample, class) by each method, from the logits of the edges in the stored tensor."""
     shape, limit = run.shape, run.memory_limit
     logits, coupler = _read_edge_logits(run, slab), coupler_of_run(run)
-    calibrations = remaining_calibrations(run)
-    if not shape.edges_calibrated and run.shortlist is None:
+    calibrations, length = remaining_calibrations(run), chosen_shortlist(run)
+    if not shape.edges_calibrated and length is None:
         scales = {method: calibration.scale for method, calibration in calibrations.items()}
         return couple_slab(logits, coupler.completion, list(scales), scales=scales, memory_limit=limit)
     if not shape.edges_calibrated:
-        return _coupled(coupler.scored(logits, run.shortlist, limit), calibrations)
+        return _coupled(coupler.scored(logits, length, limit), calibrations)
     coupled: Coupled = {}
     for method, calibration in calibrations.items():
         adjusted = (logits * calibration.slope[:, None] + calibration.shift[:, None]).astype(np.float32)
-        samples = coupler.scored(adjusted, run.shortlist, limit)
+        samples = coupler.scored(adjusted, length, limit)
         coupled[method] = with_mass(samples, calibration.mass).couple(method)
     return coupled
 
@@ -226,9 +227,9 @@ def _read_edge_logits(run: Run, slab: slice) -> NDArray[np.float32]:
 def _from_machines(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
     """Probabilities (sample, class) by each method, in the batches of an estimator."""
     X, calibrations = read_samples(run, slab), remaining_calibrations(run)
-    models = _models(run, calibrations)
+    models, limits = _models(run, calibrations), (chosen_shortlist(run), run.memory_limit)
     for batch in pieces(X.shape[0], PREDICTION_BATCH):
-        yield batch, _predicted(run, models, X[batch], calibrations, slab.start + batch.start)
+        yield batch, _predicted(run, models, X[batch], calibrations, (*limits, slab.start + batch.start))
 
 
 def _from_store(run: Run, slab: slice) -> Iterator[tuple[slice, Coupled]]:
@@ -255,10 +256,12 @@ def _predicted(
     models: Mapping[str, Predictor],
     X: NDArray[np.floating],
     calibrations: Mapping[str, CoupledCalibration],
-    first: int,
+    limits: tuple[int | None, int, int],
 ) -> Coupled:
-    """Probabilities of a batch of normalised samples by each method. ``first`` is the number of the first sample."""
-    limits = (run.shortlist, run.memory_limit, first)
+    """Probabilities of a batch of normalised samples by each method.
+
+    ``limits`` are the length of the shortlist, the memory, and the number of the first sample.
+    """
     if _is_calibrated_apart(run):
         return {method: model.samples(X, *limits).couple(method) for method, model in models.items()}
     return _coupled(next(iter(models.values())).samples(X, *limits), calibrations)

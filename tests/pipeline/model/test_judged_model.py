@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from pairloom import PairwiseSVC, graphs
+from pairloom.pipeline.calibration import list_length
 from pairloom.pipeline.calibration.held_out import log_losses
+from pairloom.pipeline.calibration.list_length import LONGEST
 from pairloom.pipeline.model import fitting
 from pairloom.pipeline.model.fitting import (
-    LONGEST,
     MOST_BYTES,
     MOST_NEIGHBOURS,
     next_graphs,
@@ -37,7 +38,7 @@ def blurred():
 def widened(blurred):
     """A model that takes every step, whatever it gains."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "_STANDARD_ERRORS", -np.inf)
+        patch.setattr(list_length, "_STANDARD_ERRORS", -np.inf)
         return PairwiseSVC(**FIXED).fit(*blurred[:2])
 
 
@@ -80,7 +81,7 @@ def test_nothing_is_widened_without_a_gain(blurred):
     ids=str,
 )
 def test_what_a_user_asks_for_is_kept(blurred, given, found, monkeypatch):
-    monkeypatch.setattr(fitting, "_STANDARD_ERRORS", -np.inf)
+    monkeypatch.setattr(list_length, "_STANDARD_ERRORS", -np.inf)
     model = PairwiseSVC(**FIXED | given).fit(*blurred[:2])
     assert model.shortlist_ == found
     assert ("graph" in given) == (model.graph_.graph["neighbours"] == 10)
@@ -109,7 +110,7 @@ def test_a_saved_model_keeps_its_list(blurred, widened, tmp_path):
 
 
 def test_no_longer_list_is_tried_for_classes_that_are_rarely_missed(monkeypatch):
-    monkeypatch.setattr(fitting, "_STANDARD_ERRORS", -np.inf)
+    monkeypatch.setattr(list_length, "_STANDARD_ERRORS", -np.inf)
     X, y, _, _ = overlapping(0.1)
     assert PairwiseSVC(**FIXED).fit(X, y).shortlist_ == 20
 
