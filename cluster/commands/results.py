@@ -175,7 +175,8 @@ def print_result(directory: Location, as_json: bool) -> None:
     "classes_file",
     type=LocalPath(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Text file with the names of the possible classes, one per line; only pairs among them are coupled.",
+    help="Text file with the names of the possible classes, one per line; only pairs among them are coupled. Or a .npy"
+    " file with a boolean mask: a row per sample, a column per class.",
 )
 @click.option(
     "--reject",
@@ -278,7 +279,7 @@ def predict_command(
                 print_error(_bad_rows_text(samples, bad_rows))
             if samples.problems and (bad_rows == "refuse" or not samples.whole.any()):
                 raise InputError("Nothing was predicted.")
-            classes = None if classes_file is None else _named_classes(model, classes_file)
+            classes = None if classes_file is None else _possible_classes(model, classes_file, samples.whole)
             groups = None if groups_file is None else _named_groups(model, groups_file)
             asked = _Asked(
                 classes, reject, reject_by, novelty, coverage, {"score": set_score, "by": set_by}, groups
@@ -352,6 +353,27 @@ def _bad_rows_text(samples: NewSamples, bad_rows: str) -> str:
     return "\n".join([f"{rows} cannot be predicted; {done[bad_rows]}:", *lines])
 
 
+def _possible_classes(model: PairwiseSVC, file: Path, whole: NDArray[np.bool_]) -> Any:
+    """The possible classes of all rows, from a text file, or those of each row that is whole, from a mask."""
+    if file.suffix != ".npy":
+        return _named_classes(model, file)
+    try:
+        mask = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"--classes {file}: damaged or not what its name says: {error}.") from error
+    expected = (len(whole), len(model.classes_))
+    if mask.shape != expected or mask.dtype != np.bool_:
+        raise ValueError(
+            f"--classes {file}: a mask must be boolean, with a row per sample and a column per class, {expected}, got"
+            f" {mask.dtype} of shape {mask.shape}."
+        )
+    if len(none := np.flatnonzero(whole & ~mask.any(axis=1))):
+        raise ValueError(
+            f"--classes {file}: a mask must leave each sample a class, got none in row {none[0]}."
+        )
+    return np.array(mask[whole])
+
+
 def _named_classes(model: PairwiseSVC, file: Path) -> list[Any]:
     """The labels of the classes that a file names, line by line."""
     known = dict(zip(names_of(model.classes_), model.classes_.tolist(), strict=True))
@@ -394,7 +416,7 @@ def _named_groups(model: PairwiseSVC, file: Path) -> list[dict[Any, str]]:
 class _Asked(NamedTuple):
     """Requested outputs of a prediction besides probabilities."""
 
-    classes: list[Any] | None
+    classes: Any
     reject: float | None
     reject_by: SetBy
     novelty: bool

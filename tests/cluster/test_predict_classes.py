@@ -1,11 +1,13 @@
 """``pairloom predict``: possible classes, rejections, sets and groups are those of the model."""
 
 import csv
+import re
 
 import numpy as np
 import pyarrow.parquet
 import zarr
 from click.testing import CliRunner
+from small_runs import run_here
 
 from pairloom import PairwiseSVC
 from pairloom.cluster.commands.cli import main
@@ -28,6 +30,71 @@ def test_the_classes_of_a_file_are_coupled(small_run, small_config, tmp_path):
     p = np.load(out)["probabilities"]
     np.testing.assert_array_equal(p, model.predict_proba(X, classes=possible))
     assert (p[:, 1] == 0).all()
+
+
+def test_the_classes_of_a_mask_are_those_of_each_row(small_run, small_config, tmp_path):
+    model, X = PairwiseSVC.from_run(small_run), np.load(small_config.with_suffix(".npz"))["X_test"]
+    X[3] = np.nan
+    np.savez(tmp_path / "new.npz", X=X)
+    mask = np.random.default_rng(0).random((len(X), 5)) < 0.5
+    mask[:, 2], mask[3] = True, False  # a row that cannot be predicted needs no class
+    np.save(tmp_path / "mask.npy", mask)
+    names = ("--features", tmp_path / "new.npz", "--classes", tmp_path / "mask.npy", "--coverage", 0.8)
+    whole = np.arange(len(X)) != 3
+    expected = model.predict_proba(X[whole], classes=mask[whole])
+    sets = model.predict_set(X[whole], 0.8, classes=mask[whole], output="labels")
+    done = pairloom("predict", small_run, *names, "--out", tmp_path / "p.npz")
+    assert done.exit_code == 0, done.output
+    found = np.load(tmp_path / "p.npz")
+    np.testing.assert_array_equal(found["probabilities"][whole], expected)
+    assert np.isnan(found["probabilities"][3]).all()
+    assert found["set"][whole].tolist() == [";".join(one) for one in sets]
+
+
+def test_a_mask_that_is_none_of_these_rows_is_an_error(small_run, small_config, tmp_path):
+    np.savez(tmp_path / "new.npz", X=np.load(small_config.with_suffix(".npz"))["X_test"])
+    none = np.ones((40, 5), bool)
+    none[7] = False
+    groups = [f"{label},all" for label in PairwiseSVC.from_run(small_run).classes_]
+    (tmp_path / "groups.csv").write_text("\n".join(groups))
+    for mask, words, why in (
+        (np.ones((39, 5), bool), (), r"a mask must be boolean, .*\(40, 5\), got bool of shape \(39, 5\)"),
+        (np.ones((40, 5)), (), r"a mask must be boolean, .* got float64 of shape \(40, 5\)"),
+        (none, (), "must leave each sample a class, got none in row 7"),
+        (np.array([[None] * 5] * 40), (), "damaged or not what its name says"),
+        (np.ones((40, 5), bool), ("--groups", tmp_path / "groups.csv"), "the same for all samples"),
+    ):
+        np.save(tmp_path / "mask.npy", mask)
+        names = ("--features", tmp_path / "new.npz", "--classes", tmp_path / "mask.npy", *words)
+        done = pairloom("predict", small_run, *names, "--out", tmp_path / "p.npz")
+        assert done.exit_code == 2, done.output
+        assert re.search(why, done.stderr), done.stderr
+        assert not (tmp_path / "p.npz").exists()
+
+
+def test_a_run_without_held_out_samples_says_why(small_config, client, tmp_path):
+    """Possible classes need none, and neither does the report."""
+    settings = ("model.coupled_calibration=none", "run.also_couple=[]")
+    run_here(small_config, tmp_path / "run", client, *settings, until="report")
+    X = np.load(small_config.with_suffix(".npz"))["X_test"]
+    np.savez(tmp_path / "new.npz", X=X)
+    names = PairwiseSVC.from_run(tmp_path / "run").classes_.tolist()
+    (tmp_path / "groups.csv").write_text("\n".join(f"{name},all" for name in names))
+    (tmp_path / "classes.txt").write_text("\n".join(names[:2]))
+    ask = ("predict", tmp_path / "run", "--features", tmp_path / "new.npz", "--out", tmp_path / "p.csv")
+    for words in (
+        ("--coverage", 0.9),
+        ("--reject", 0.1),
+        ("--novelty",),
+        ("--groups", tmp_path / "groups.csv"),
+    ):
+        done = pairloom(*ask, *words)
+        assert done.exit_code == 2, done.output
+        assert "the model has no held-out samples: coupled_calibration='none' scores none" in done.stderr
+        assert not (tmp_path / "p.csv").exists()
+    assert pairloom(*ask, "--classes", tmp_path / "classes.txt").exit_code == 0
+    page = (tmp_path / "run" / "report" / "index.html").read_text()
+    assert 'id="table-sets"' not in page
 
 
 def test_a_name_that_is_no_class_is_an_error(small_run, small_config, tmp_path):
@@ -132,7 +199,7 @@ def columns_of(path, *names):
     return [[str(value) for value in np.asarray(stored[name][:]).tolist()] for name in names]
 
 
-def test_groups_that_miss_classes_are_refused(small_run, small_config, tmp_path):
+def test_groups_that_miss_classes_and_shares_that_are_none_are_refused(small_run, small_config, tmp_path):
     np.savez(tmp_path / "new.npz", X=np.load(small_config.with_suffix(".npz"))["X_test"])
     labels = PairwiseSVC.from_run(small_run).classes_.tolist()
     whole = [f"{label},all" for label in labels]
@@ -149,5 +216,9 @@ def test_groups_that_miss_classes_are_refused(small_run, small_config, tmp_path)
         assert done.exit_code == 2
         assert why in done.stderr
         assert not (tmp_path / "p.csv").exists()
-    wrong = pairloom("predict", small_run, "--features", tmp_path / "new.npz", "--coverage", 0, "--out", "-")
-    assert wrong.exit_code == 2
+    for option, share in (("--coverage", 0), ("--coverage", 1.2), ("--reject", 0), ("--reject", 1.2)):
+        names = ("--features", tmp_path / "new.npz", option, share)
+        wrong = pairloom("predict", small_run, *names, "--out", tmp_path / "p.csv")
+        assert wrong.exit_code == 2
+        assert f"Invalid value for '{option}'" in wrong.stderr
+        assert not (tmp_path / "p.csv").exists()
