@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fitted_models import Samples, blobs, fitted
+from fitted_models import UNCALIBRATED, Samples, blobs, fitted
 from sklearn.metrics import roc_auc_score
 
 from pairloom import PairwiseSVC
@@ -143,7 +143,8 @@ def test_what_cannot_be_rejected_is_refused(model, data):
     booleans = fitted(Samples(data.X, data.y > 4))
     with pytest.raises(ValueError, match="reject_label must be given"):
         booleans.predict(X, reject=0.1)
-    uncalibrated = fitted(data, calibration="platt", coupled_calibration="none")
-    for asked in (uncalibrated.novelty, lambda X: uncalibrated.predict(X, reject=0.1)):
-        with pytest.raises(ValueError, match="no held-out samples"):
-            asked(X)
+    for parameters in UNCALIBRATED:
+        uncalibrated = fitted(data, **parameters)
+        for asked in (PairwiseSVC.novelty, lambda model, X: model.predict(X, reject=0.1)):
+            with pytest.raises(ValueError, match="no held-out samples"):
+                asked(uncalibrated, X)

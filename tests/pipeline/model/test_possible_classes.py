@@ -93,6 +93,28 @@ def test_every_sample_may_have_classes_of_its_own(shortlist, data, new):
             assert_allclose(p[row], alone[0], atol=1e-5)
 
 
+def test_rows_with_classes_of_their_own_are_predicted_and_explained_among_these(data, new):
+    model = fitted(data, kernel="linear")
+    mask = np.random.default_rng(1).random((len(new), 9)) < 0.4
+    mask[:, [2, 6]] = True
+    p, rows = model.predict_proba(new, classes=mask), np.arange(len(new))
+    predicted = model.predict(new, classes=mask)
+    assert_array_equal(predicted, p.argmax(axis=1))
+    assert mask[rows, predicted].all()
+    assert (predicted != model.predict(new)).any()
+    rejected, among = model.predict(new, reject=0.2) == -1, model.predict(new, reject=0.2, classes=mask)
+    assert rejected.any()
+    assert_array_equal(among, np.where(rejected, -1, predicted))
+    for score in ("lac", "aps"):
+        sets = model.predict_set(new, 0.9, score=score).toarray()
+        assert (sets & ~mask).any()
+        assert_array_equal(model.predict_set(new, 0.9, score=score, classes=mask).toarray(), sets & mask)
+    row = p[:, [2, 6]].min(axis=1).argmax()
+    why = model.explain(new[row], 2, 6, classes=mask[row : row + 1])
+    assert_allclose([why.p_a, why.p_b], p[row, [2, 6]], atol=1e-6)
+    assert_allclose(why.pairs.total + why.list_offset, why.odds, atol=1e-6)
+
+
 @pytest.mark.parametrize("shortlist", ["none", 4])
 def test_all_classes_are_as_none_given(shortlist, data, new):
     model = fitted(data, shortlist=shortlist)
@@ -151,6 +173,9 @@ def test_classes_that_are_none_are_refused(data, new):
         for method in (model.predict_proba, model.predict, model.predict_set):
             with pytest.raises(ValueError, match=why):
                 method(new, classes=classes)
+    for classes, why in (([1, 3, 99], "label must be one of .* got 99"), ([3], "at least 2 classes, got 1")):
+        with pytest.raises(ValueError, match=f"PairwiseSVC.explain: classes.*{why}"):
+            model.explain(new[0], 1, 3, classes=classes)
     with pytest.raises(ValueError, match="classes must hold a and b"):
         model.explain(new[0], 1, 8, classes=FIRST)
     on_sets = PairwiseSVC(graph="one_vs_rest", random_state=0).fit(data.X, data.y)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fitted_models import Samples, blobs, fitted
+from fitted_models import UNCALIBRATED, Samples, blobs, fitted
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pairloom import PairwiseSVC
@@ -155,8 +155,9 @@ def test_priors_move_the_thresholds_of_all_classes_together(model, new):
 
 @pytest.mark.parametrize("coverage", [0, 1, 1.2, -0.5, "0.9", None, float("nan"), True])
 def test_a_coverage_that_is_none_is_refused(coverage, model, new):
-    with pytest.raises(ValueError, match="coverage must be a number above 0 and below 1"):
-        model.predict_set(new.X[:1], coverage)
+    for ask in (lambda: model.predict_set(new.X[:1], coverage), lambda: model.pooled_classes(coverage)):
+        with pytest.raises(ValueError, match="coverage must be a number above 0 and below 1"):
+            ask()
 
 
 def test_words_that_are_not_known_are_refused(model, new):
@@ -167,9 +168,11 @@ def test_words_that_are_not_known_are_refused(model, new):
 
 def test_models_without_held_out_samples_say_why():
     data = blobs(4)
-    uncalibrated = fitted(data, calibration="platt", coupled_calibration="none")
-    with pytest.raises(ValueError, match="coupled_calibration='none' scores none"):
-        uncalibrated.predict_set(data.X)
+    for parameters in UNCALIBRATED:
+        uncalibrated = fitted(data, **parameters)
+        for ask in (lambda model: model.predict_set(data.X), PairwiseSVC.pooled_classes):
+            with pytest.raises(ValueError, match="coupled_calibration='none' scores none"):
+                ask(uncalibrated)
     changed = fitted(data).remove_class(0)
     with pytest.raises(ValueError, match="changed since its fit"):
         changed.predict_set(data.X)
