@@ -110,7 +110,11 @@ def test_every_public_name_has_a_page():
         "image_embeddings",
         "growing",
         "adding_classes",
-        "acting_on_probabilities",
+        "groups_of_classes",
+        "none_of_these",
+        "possible_classes",
+        "prediction_sets",
+        "wrong_labels",
         "cluster",
     ],
 )
