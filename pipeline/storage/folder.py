@@ -31,6 +31,7 @@ from zarr.storage import LocalStore
 from pairloom.pipeline.storage.atomic_file import partial_beside, put, put_exclusively
 from pairloom.pipeline.storage.digests import file_digest
 from pairloom.pipeline.storage.location import Location, StoreUrl
+from pairloom.pipeline.storage.object_store import check_installed
 from pairloom.pipeline.storage.places import link_on_the_way, place_inside
 from pairloom.pipeline.storage.zarr_metadata import OURS, RefusedArray, stored_array
 
@@ -102,7 +103,8 @@ class Folder:
         if cls is not Folder:
             return super().__new__(cls)
         if isinstance(root, StoreUrl):
-            from pairloom.pipeline.storage.object_folder import ObjectFolder  # needs the extra `cloud`
+            check_installed(root)
+            from pairloom.pipeline.storage.object_folder import ObjectFolder
 
             return object.__new__(ObjectFolder)  # type: ignore[return-value]
         return object.__new__(LocalFolder)  # type: ignore[return-value]

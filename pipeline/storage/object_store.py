@@ -29,6 +29,7 @@ __all__ = [
     "StoreDenied",
     "StoreError",
     "StoreUnfit",
+    "check_installed",
     "open_store",
     "patience",
     "requests",
@@ -75,16 +76,21 @@ def patience() -> float:
     return seconds
 
 
+def check_installed(url: StoreUrl) -> None:
+    """Raise `StoreUnfit` if obstore is not installed. What works with stores imports it, so this comes first."""
+    if obstore is None:
+        raise StoreUnfit(
+            f'{url}: object stores need obstore. Install it, in a clone of pairloom, with: pip install -e ".[cloud]"'
+        )
+
+
 @functools.lru_cache(maxsize=64)
 def open_store(url: StoreUrl, *, repeats: bool = True) -> Any:
     """The store of a URL, whose objects have names relative to its path. Nothing outside can be named.
 
     With ``repeats``, obstore repeats requests that the store answers with an error of its own.
     """
-    if obstore is None:
-        raise StoreUnfit(
-            f'{url}: object stores need obstore. Install it, in a clone of pairloom, with: pip install -e ".[cloud]"'
-        )
+    check_installed(url)
     if url.scheme == "memory":
         return _memory_of(url)
     seconds = patience()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -112,6 +114,36 @@ def test_a_store_that_refuses_is_told_from_one_that_is_away(
     assert "Traceback" not in ended.output
     assert all("/bucket" in request and "runs" in request for request in refusing), refusing
     assert list(tmp_path.iterdir()) == []
+
+
+WITHOUT_OBSTORE = """
+import sys
+sys.modules["obstore"] = None
+from click.testing import CliRunner
+from pairloom import PairwiseSVC
+from pairloom.cluster.commands.cli import main
+for words in ("run digits --directory s3://b/run", "status s3://b/run", "ls s3://b", "init s3://b/x.zarr"):
+    ended = CliRunner().invoke(main, words.split(), catch_exceptions=False)
+    print(ended.exit_code, ended.stderr.strip())
+for read in (PairwiseSVC.load, PairwiseSVC.from_run):
+    try:
+        read("s3://b/run")
+    except RuntimeError as error:
+        print(3, error)
+"""
+
+
+def test_without_the_extra_it_is_named(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OBSTORE], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    said = run.stdout.splitlines()
+    assert len(said) == 6
+    for line in said:
+        assert re.match(
+            r'3 (Error: )?s3://b.*: object stores need obstore. .* pip install -e "\.\[cloud\]"', line
+        )
 
 
 def _signed_bucket(port: int) -> str:
