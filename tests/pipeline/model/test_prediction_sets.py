@@ -143,6 +143,17 @@ def test_classes_with_few_held_out_samples_are_pooled(model):
     assert [len(labels) for labels, _ in model.pooled_classes(0.95)] == [1] * 6
 
 
+def test_classes_are_pooled_with_those_that_they_are_most_like():
+    """Three pairs of classes that are near each other, with ten rows each: two have the 19 that 95% needs."""
+    random, partners = np.random.default_rng(0), {(0, 3), (1, 4), (2, 5)}
+    y = random.permutation(np.repeat(np.arange(6), 10))
+    X = np.array([[9.0, 0.0], [0.0, 9.0], [-9.0, -9.0]])[y % 3] + random.standard_normal((60, 2))
+    for parameters in ({"kernel": "linear"}, {"kernel": "rbf", "gamma": 0.1}):
+        pools = fitted(Samples(X, y), **parameters).pooled_classes(0.95)
+        assert {tuple(labels.tolist()) for labels, _ in pools} == partners
+        assert [count for _, count in pools] == [20, 20, 20]
+
+
 def test_priors_move_the_thresholds_of_all_classes_together(model, new):
     kept = (new.y < 2) | (np.arange(len(new.y)) % 20 == 0)
     X, y = new.X[kept], new.y[kept]
