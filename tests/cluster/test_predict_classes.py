@@ -93,6 +93,7 @@ def test_a_run_without_held_out_samples_says_why(small_config, client, tmp_path)
         assert "the model has no held-out samples: coupled_calibration='none' scores none" in done.stderr
         assert not (tmp_path / "p.csv").exists()
     assert pairloom(*ask, "--classes", tmp_path / "classes.txt").exit_code == 0
+    assert pairloom("audit", tmp_path / "run").exit_code == 0, "its machines are of folds"
     page = (tmp_path / "run" / "report" / "index.html").read_text()
     assert 'id="table-sets"' not in page
 
