@@ -18,7 +18,7 @@ Fault = Literal["fails", "hangs", "is lost", "is refused", "has expired"]
 _EXPIRED = (
     b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>"
 )
-_ANSWERS = {"fails": (503, b""), "is refused": (403, b""), "has expired": (400, _EXPIRED)}
+_REFUSALS = {"is refused": (403, b""), "has expired": (400, _EXPIRED)}
 
 
 def _named(address: str, body: bytes) -> list[str]:
@@ -33,8 +33,8 @@ def _named(address: str, body: bytes) -> list[str]:
 class StoreProxy:
     """Passes requests on to a server, except those that ``fault_of`` names by their number.
 
-    A request that fails is answered with 503, one that hangs is not answered, one that "is lost" is done but not
-    answered, one that "is refused" is answered with 403, and one whose token "has expired" as Amazon S3 does it.
+    A request that fails is answered with 500 or 503, in turn. One that hangs is not answered. One that "is lost" is
+    done but not answered. One that "is refused" is answered with 403, and one whose token "has expired" with 400.
 
     ``named`` are the objects that they were for, and the prefixes that were listed, each after its bucket.
     """
@@ -65,8 +65,11 @@ class StoreProxy:
                 proxy.named.update(_named(self.path, body))
                 fault = "fails" if proxy.away else proxy.fault_of(number)
                 proxy.disturbed += fault is not None
-                if fault in _ANSWERS:
-                    status, page = _ANSWERS[fault]
+                if fault == "fails":
+                    self._answer((500, 503)[proxy.disturbed % 2], [], b"")
+                    return
+                if fault in _REFUSALS:
+                    status, page = _REFUSALS[fault]
                     self._answer(status, [], page)
                     return
                 if fault == "hangs":

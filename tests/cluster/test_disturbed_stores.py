@@ -77,7 +77,7 @@ def test_every_request_of_a_run_is_disturbed_once(
     """Of twenty runs, each is disturbed at every twentieth request, beginning with another one."""
     period = 20
     if fault == "hangs":
-        monkeypatch.setenv(PATIENCE, "3")  # half of it is waited for an answer
+        monkeypatch.setenv(PATIENCE, "2")  # half of it is waited for an answer
     for rest in rests:
         url = StoreUrl("s3", one_bucket, f"every-{uuid.uuid4().hex}")
         first = proxy.seen
