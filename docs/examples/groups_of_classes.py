@@ -1,10 +1,9 @@
 """
-The group when the class is not sure
-====================================
+A group when the class is uncertain
+===================================
 
-Classes often have parents: products have departments, diagnoses have chapters. `predict_at` answers the class where the
-model is sure of it, and the deepest group that it is sure enough of elsewhere, so that as many answers are right as is
-asked for.
+Classes often belong to groups: products to departments, diagnoses to chapters. `predict_at` returns the class if the
+model is sure of it, and else the finest group that is probable enough. As many answers are right as you ask for.
 """
 
 # %%
@@ -33,8 +32,8 @@ model = PairwiseSVC(random_state=0).fit(X_train, y_train)
 print(f"accuracy {model.score(X_test, y_test):.3f}")
 
 # %%
-# Groups are a mapping, or several, from fine to coarse
-# -----------------------------------------------------
+# One mapping, or several from fine to coarse
+# -------------------------------------------
 # The probability of a group is the sum of those of its classes.
 groups = {label: f"group {topic // 4}" for topic, label in enumerate(model.classes_)}
 halves = {f"group {g}": "first half" if g < 5 else "second half" for g in range(10)}
@@ -43,9 +42,9 @@ true = np.array([groups[label] for label in y_test])
 print(f"likeliest group right: {np.mean(names[p.argmax(axis=1)] == true):.3f}")
 
 # %%
-# The deepest group that is sure enough
-# -------------------------------------
-# Above all levels is the group "any", which is always right.
+# The finest group that is probable enough
+# ----------------------------------------
+# The coarsest answer is "any", which is always right.
 true_names = np.array([y_test, true, [halves[group] for group in true], ["any"] * len(y_test)], dtype=object)
 levels, shares = ("topic", "group", "half", "any"), []
 for coverage in (0.8, 0.9, 0.95, 0.99):
@@ -57,14 +56,14 @@ for coverage in (0.8, 0.9, 0.95, 0.99):
     )
 
 # %%
-# The more often answers are to be right, the coarser they are.
+# A higher coverage makes answers coarser.
 fig, axes = plt.subplots(figsize=(6, 2.6), layout="constrained")
 axes.stackplot([80, 90, 95, 99], np.transpose(shares), labels=levels)
 axes.set(xlabel="coverage, %", ylabel="share of the answers", xlim=(80, 99), ylim=(0, 1))
 axes.legend(loc="lower left")
 
 # %%
-# Single answers, with the level and the probability of each.
+# Each answer has a level and a probability.
 answers = model.predict_at(X_test[:6], [groups, halves], 0.9)
 for name, level, probability, label in zip(*answers, y_test, strict=False):
     print(f"{name} ({levels[level]}, {probability:.2f}); the true topic is {label}, of {groups[label]}")

@@ -2,9 +2,9 @@
 None of these
 =============
 
-A classifier answers one of its classes, also for a sample of none. `novelty` says how unlike the known classes a sample
-is, and `predict(X, reject=0.05)` answers -1 for so many that 5% of samples of the known classes are rejected too. No
-sample of an unknown class is needed for that.
+A classifier predicts one of its classes even for samples of unknown ones. `novelty` is higher for samples that resemble
+no class, and `predict(X, reject=0.05)` returns -1 above a limit that 5% of the samples of known classes exceed, too.
+Neither needs samples of unknown classes.
 """
 
 # %%
@@ -26,9 +26,9 @@ X_unknown = X[~known]
 model = PairwiseSVC(random_state=0).fit(X_train, y_train)
 
 # %%
-# How strange a sample is
-# -----------------------
-# Around zero for known classes. The largest probability is the usual signal; it is not made for this.
+# Novelty
+# -------
+# It is around zero for known classes. The usual signal, the largest probability, serves as a comparison.
 scores = {
     "novelty": (model.novelty(X_test), model.novelty(X_unknown)),
     "largest probability": tuple(1 - model.predict_proba(some).max(axis=1) for some in (X_test, X_unknown)),
@@ -45,15 +45,15 @@ axes.set(xlabel="novelty", ylabel="density of the samples")
 axes.legend()
 
 # %%
-# Rejected as often as was asked for
-# ----------------------------------
-# The share is that of known samples. How many unknown ones are rejected depends on how they look.
+# Rejection
+# ---------
+# The share applies to known samples. How many unknown ones are rejected depends on how much they resemble the classes.
 for share in (0.01, 0.05, 0.1):
     of_known, of_unknown = (model.predict(some, reject=share) == -1 for some in (X_test, X_unknown))
     print(f"reject={share}: {of_known.mean():.1%} of known digits, {of_unknown.mean():.1%} of unknown ones")
 
 # %%
-# Of the known digits that are left, more are right. `reject_by="class"` has a limit for every predicted class.
+# Predictions of the remaining known digits are more often right. `reject_by="class"` sets a limit per predicted class.
 answers = model.predict(X_test, reject=0.05, reject_by="class")
 kept = answers != -1
 print(
@@ -61,7 +61,7 @@ print(
 )
 
 # %%
-# Above, the strangest of the known digits; below, the unknown ones that pass for known.
+# Top row: the known digits with the highest novelty. Bottom row: the unknown digits with the lowest.
 strangest, passing = np.argsort(-scores["novelty"][0])[:6], np.argsort(scores["novelty"][1])[:6]
 fig, panels = plt.subplots(2, 6, figsize=(8, 3), layout="constrained")
 for axes, picture in zip(panels.flat, np.r_[X_test[strangest], X_unknown[passing]], strict=True):

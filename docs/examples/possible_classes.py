@@ -2,12 +2,12 @@
 Only these classes
 ==================
 
-Often something else tells which classes are possible: a form, a calendar, a stock list. `predict_proba(X, classes=...)`
+Often it is known which classes are possible, from a form, a calendar or a stock list. `predict_proba(X, classes=...)`
 couples the pairs among the possible classes, as in a model that was trained on these alone. Nothing is fitted again.
 """
 
 # %%
-# Digits with noise, so that there is something to confuse.
+# Digits with added noise, so that some are confused.
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.metrics import accuracy_score, log_loss
@@ -23,8 +23,8 @@ model = PairwiseSVC(random_state=0).fit(X_train, y_train)
 # %%
 # The same for all samples
 # ------------------------
-# The tens of a day of the month are 0 to 3. Dividing the probabilities of all classes by their sum is something else,
-# and sometimes as good; a model of these four classes alone had to be fitted.
+# The first digit of a day of the month is 0 to 3. Renormalising the probabilities of all classes gives other results,
+# often about as good. A model of these four classes alone would have to be fitted.
 possible = [0, 1, 2, 3]
 days, digits = np.isin(y_test, possible), X_test[np.isin(y_test, possible)]
 everything = model.predict_proba(digits)[:, possible]
@@ -33,7 +33,7 @@ alone = PairwiseSVC(random_state=0).fit(
 )
 for name, p in {
     "all ten classes": everything,
-    "divided by their sum": everything / everything.sum(axis=1, keepdims=True),
+    "renormalised": everything / everything.sum(axis=1, keepdims=True),
     "only these, coupled": model.predict_proba(digits, classes=possible)[:, possible],
     "a model of these": alone.predict_proba(digits),
 }.items():
@@ -41,9 +41,9 @@ for name, p in {
     print(f"{name:21s} log loss {-np.log(true).mean():.3f}")
 
 # %%
-# Others for each sample
-# ----------------------
-# A boolean mask has a row per sample. Here a checksum tells whether the digit is even.
+# Different classes per sample
+# ----------------------------
+# A boolean mask has a row per sample. Here it is known whether each digit is even.
 mask = np.equal.outer(y_test % 2, model.classes_ % 2)
 for name, p in {
     "all": model.predict_proba(X_test),
@@ -54,7 +54,7 @@ for name, p in {
     )
 
 # %%
-# Sets leave out what is not possible, and keep their coverage.
+# Prediction sets lose the classes that are not possible and keep their coverage.
 for name, sets in {
     "all": model.predict_set(X_test, 0.95),
     "masked": model.predict_set(X_test, 0.95, classes=mask),
@@ -65,7 +65,7 @@ for name, sets in {
 # %%
 # Why this one?
 # -------------
-# `explain` takes the possible classes too: only pairs among them move the odds.
+# `explain` takes the possible classes, too. Only pairs among them have an effect on the odds.
 unsure = model.predict_proba(X_test, classes=mask).max(axis=1).argmin()
 first, second = np.argsort(-model.predict_proba(X_test[[unsure]], classes=mask[[unsure]])[0])[:2]
 print(model.explain(X_test[unsure], first, second, classes=mask[[unsure]]))

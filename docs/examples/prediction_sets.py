@@ -7,7 +7,7 @@ are calibrated on samples that the fit has held out, so no data need to be set a
 """
 
 # %%
-# Thirty classes, the first of which are easy, and the last hard.
+# Thirty classes, from easy to hard.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_blobs
@@ -29,7 +29,7 @@ def covered(sets):
 # %%
 # As often as you ask for
 # -----------------------
-# The promise is for samples that are drawn as those of the fit, on average.
+# The coverage is an average over samples from the distribution of the training samples.
 for coverage in (0.8, 0.9, 0.95, 0.99):
     sets = model.predict_set(X_test, coverage)
     size = sets.nnz / len(y_test)
@@ -41,9 +41,9 @@ for labels, true in zip(model.predict_set(X_test[:5], 0.9, output="labels"), y_t
     print(labels, "the true class is", true)
 
 # %%
-# Small sets, or sets that tell how hard a sample is
-# --------------------------------------------------
-# `score="lac"`, the default, has the smallest sets. With `"aps"` and `"raps"` those of hard samples are larger.
+# Small sets, or sets whose size shows the difficulty
+# ---------------------------------------------------
+# `score="lac"`, the default, has the smallest sets. With `"aps"` and `"raps"`, hard samples have larger ones.
 for score in ("lac", "aps", "raps"):
     size = model.predict_set(X_test, 0.9, score=score).sum(axis=1)
     print(
@@ -53,9 +53,9 @@ for score in ("lac", "aps", "raps"):
     print(f", of the ten hardest {size[y_test >= 20].mean():.2f}")
 
 # %%
-# For every class
-# ---------------
-# On average over all samples, easy classes make up for hard ones. `by="class"` promises the coverage for each.
+# Coverage per class
+# ------------------
+# On average over all samples, easy classes make up for hard ones. `by="class"` promises the coverage for every class.
 fig, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
 for by, marker in (("all", "o"), ("class", "s")):
     found = covered(model.predict_set(X_test, 0.9, by=by))
@@ -65,8 +65,8 @@ axes.set(xlabel="class", ylabel="share of sets with the true class")
 axes.legend()
 
 # %%
-# That takes held-out samples of every class: 19 for 95%, and 99 for 99%. Classes with fewer share a threshold with
-# those that they are most like.
+# This needs held-out samples of every class: 19 for 95%, and 99 for 99%. Classes with fewer share a threshold with the
+# most similar ones.
 for coverage in (0.95, 0.99):
     pools = model.pooled_classes(coverage)
     print(

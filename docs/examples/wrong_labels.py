@@ -3,11 +3,11 @@ Labels that look wrong
 ======================
 
 `label_doubts` ranks the training rows by how doubtful their labels are. Every row is judged by machines that were not
-fitted on it, so a wrong label cannot vouch for itself, and nothing has to be fitted again.
+fitted on it, so a wrong label cannot support itself, and nothing has to be fitted again.
 """
 
 # %%
-# Digits, 3% of which get another label.
+# Digits, with 3% of the labels changed.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -47,13 +47,13 @@ for axes, place in zip(panels.flat, shown, strict=True):
 # %%
 # By class
 # --------
-# How many rows of each label were judged, and how many of them another class fits better.
+# For each label, how many of its rows another class fits better.
 for label, (judged, doubted) in doubts.by_class().items():
     print(f"{label}: {doubted} of {judged}")
 
 # %%
 # Without the samples
 # -------------------
-# The rows that were held out to calibrate the model, here all of them, have their scores already.
+# Without X, only the rows that were held out to calibrate the model are judged. Here these are all rows.
 held_out = model.label_doubts(y)
 print(f"{len(held_out.row)} rows, {wrong[held_out.row[: wrong.sum()]].mean():.0%} of the first are wrong")
