@@ -77,6 +77,12 @@ __all__ = ["experiment_command"]
     help="Page that `results` writes, with a folder of figures beside it. Default: results.md in the folder of --out.",
 )
 @click.option(
+    "--keep",
+    type=local_path,
+    metavar="PAGE",
+    help="An earlier page: `results` keeps its measurements whose files are not in the folder of --out.",
+)
+@click.option(
     "--machines",
     type=click.Choice(MACHINES),
     multiple=True,
@@ -96,6 +102,7 @@ def experiment_command(
     seed: int,
     pictures: Path | None,
     page: Path | None,
+    keep: Path | None,
     machines: tuple[str, ...],
     force: bool,
     **options: Any,
@@ -113,7 +120,7 @@ def experiment_command(
     """
     with exits(), ended_by_signals("Trained machines are kept. Run the same command again to continue."):
         if name == "results":
-            written = write_results(out, page or out / "results.md", force=force)
+            written = write_results(out, page or out / "results.md", keep=keep, force=force)
             click.echo("\n".join(str(file) for file in written))
             return
         wanted = _wanted(name, machines)

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from pairloom import graphs
 from pairloom.graphs.text import figure_text
@@ -23,7 +24,7 @@ from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, Each, Exper
 from pairloom.pipeline.experiments.few_classes import NEGLIGIBLE
 from pairloom.pipeline.experiments.finding import PAPER, Finding, compared
 from pairloom.pipeline.experiments.growth_curves import COLOURS
-from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
+from pairloom.pipeline.experiments.paired_bootstrap import LEVEL, Resampled, resampled_means
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
 from pairloom.pipeline.images.picture import BrokenPicture, read_picture
 
@@ -73,18 +74,18 @@ class Disagreements(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Number of disagreements of one kind, and of those in which the machine of the critical pair is right.
+    """Number of disagreements of one kind, with its interval, and of those in which the critical machine is right.
 
     Columns of a calibration without any disagreement are empty: the authors' machines have Platt's only.
     """
 
     wrong: str
     right: str
-    platt: int | str
+    platt: str
     platt_machine_right: int | str
-    distance: int | str
+    distance: str
     distance_machine_right: int | str
-    paper: int
+    paper: str
 
 
 def measure(
@@ -160,16 +161,30 @@ def summary(rows: Sequence[Disagreement]) -> list[Count]:
 def _count(rows: Sequence[Disagreement], wrong: str, right: str) -> Count:
     platt, platt_right = _counts(rows, "platt", (wrong, right))
     distance, distance_right = _counts(rows, "distance", (wrong, right))
-    return Count(wrong, right, platt, platt_right, distance, distance_right, TABLE_6[wrong, right])
+    return Count(wrong, right, platt, platt_right, distance, distance_right, counted(TABLE_6[wrong, right]))
 
 
-def _counts(
-    rows: Sequence[Disagreement], calibration: str, kind: tuple[str, str]
-) -> tuple[int, int] | tuple[str, str]:
+def _counts(rows: Sequence[Disagreement], calibration: str, kind: tuple[str, str]) -> tuple[str, int | str]:
     if not any(row.calibration == calibration for row in rows):
         return "", ""
     cases = _of_kinds(rows, [kind], calibration)
-    return len(cases), sum(row.machine_log_odds > 0 for row in cases)
+    return counted(len(cases)), sum(row.machine_log_odds > 0 for row in cases)
+
+
+def counted(number: int) -> str:
+    """A number of samples with its 95% interval, the exact one of a Poisson distribution.
+
+    A bootstrap of no samples would always draw none; other samples could have up to four.
+
+    Examples
+    --------
+    >>> counted(0), counted(20)
+    ('0 (0 to 4)', '20 (12 to 31)')
+    """
+    tail = (1 - LEVEL) / 2
+    low = chi2.ppf(tail, 2 * number) / 2 if number else 0.0
+    high = chi2.ppf(1 - tail, 2 * number + 2) / 2
+    return f"{number} ({low:.0f} to {high:.0f})"
 
 
 def _of_kinds(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pairloom.pipeline.config.config import OutputExists
+from pairloom.pipeline.experiments.earlier_page import Record, records_of_page
 from pairloom.pipeline.experiments.finding import DIFFERS, HOLDS, OURS, PAPER, UNDECIDED
 from pairloom.pipeline.experiments.perform import EXPERIMENTS
 from pairloom.pipeline.storage.atomic_file import write_atomically
@@ -19,7 +20,9 @@ The experiments of the main paper, *Bridging performance gap between minimal and
 Pairloom on other data; then those of Hastie and Tibshirani [HT], Huang, Lin and Weng [HLW] and Ikeda [I] on data that
 are simulated in the same way, and on tables ([references](maths.md)). `pairloom experiment results` writes this page
 from the files of `pairloom experiment NAME`: do not edit it. A claim is a paper's or our own (Pairloom).
+"""
 
+_DATA = """\
 Figures for digits, the synthetic sets and the simulated data need nothing but a clone. Those for clinc150, imagenette,
 tinyimagenet50 and the tables need files: `pairloom data NAME` says where to get them, and their checksums.
 """
@@ -115,10 +118,10 @@ _HOW_TO_READ = """\
 - With our machines, Tables 3 to 6 have rows by Platt's sigmoids and rows by distance: the same machines, d' and trees,
   with the scale that maximises the likelihood of the complete model of all classes on held-out samples. The paper's
   figures and claims use Platt's sigmoids.
-- `code` is a digest of the source files that measured, or a commit of the repository. If it is a commit, rows and
-  verdicts were copied by hand from the page in that commit, because hours of repetitions were too expensive to repeat.
-  They were measured by earlier code, so accuracies may differ in the second or third digit from those of the present
-  code, and `pairloom experiment results` cannot make these rows again.
+- `code` is a digest of the source files that measured, or a commit of the repository. Rows and verdicts that are "kept
+  from an earlier page" were read from there (`pairloom experiment results --keep PAGE`), because hours of repetitions
+  were too expensive to repeat. They were measured by earlier code, so accuracies may differ in the second or third
+  digit from those of the present code, and claims that were added later are missing.
 - Earlier versions of this page attributed claims to the wrong side. The paper claims that a near centre makes a better
   star ([S] 4.1) and that errors of stratified lie where several classes meet ([S] 5.5). We claim that half of the pairs
   make up for a bad centre, that wlw2 and stratified gain more than normal from better machines, and that errors are
@@ -165,19 +168,28 @@ _FIGURES_OF = "tinyimagenet50"
 VERDICTS = (HOLDS, DIFFERS, UNDECIDED)
 _WORDS = {HOLDS: "Holds", DIFFERS: "**Differs**", UNDECIDED: "*Undecided*"}
 
-#: The JSON file of one experiment on one set.
-Record = dict[str, Any]
 
-
-def write_results(out: Path, page: Path, *, force: bool = False) -> list[Path]:
+def write_results(out: Path, page: Path, *, keep: Path | None = None, force: bool = False) -> list[Path]:
     """Write the page of all records under the folder `out`, and its figures into a folder with the page's name.
 
-    Existing files are replaced only with ``force``; without it nothing is written then.
+    Measurements that are not there are kept from an earlier page if there is one. Existing files are replaced only
+    with ``force``; without it nothing is written then.
     """
     records = read_records(out)
+    if keep is not None:
+        records += records_of_page(keep)
+    if not records:
+        raise FileNotFoundError(
+            f"write_results: out must be a folder with results of experiments, got {out}."
+            " Run `pairloom experiment NAME` first."
+        )
+    records = in_order(without_doubles(records))
     figures = {}
     for record in _shown(records).values():
-        written = out / record["data"] / f"{record['experiment']}.svg"
+        if keep is not None and record.get("kept"):
+            written = keep.parent / _figure(keep.stem, record)
+        else:
+            written = out / record["data"] / f"{record['experiment']}.svg"
         figures[page.parent / _figure(page.stem, record)] = written.read_bytes()
     if not force and (there := [file for file in (page, *figures) if os.path.lexists(file)]):
         raise OutputExists(f"--page must be new, got {there[0]}, which exists. Pass --force to replace it.")
@@ -188,13 +200,20 @@ def write_results(out: Path, page: Path, *, force: bool = False) -> list[Path]:
 
 
 def read_records(out: Path) -> list[Record]:
-    """The records under a folder, in the order of the paper, then by the name of the set."""
-    records = [json.loads(path.read_text()) for path in out.glob("*/*.json")]
-    if not records:
-        raise FileNotFoundError(
-            f"read_records: out must be a folder with results of experiments, got {out}."
-            " Run `pairloom experiment NAME` first."
-        )
+    """The records under a folder."""
+    return [json.loads(path.read_text()) for path in out.glob("*/*.json")]
+
+
+def without_doubles(records: Iterable[Record]) -> list[Record]:
+    """The records, but of several of one experiment on one set only the first."""
+    first: dict[tuple[str, str], Record] = {}
+    for record in records:
+        first.setdefault((record["experiment"], record["data"]), record)
+    return list(first.values())
+
+
+def in_order(records: Iterable[Record]) -> list[Record]:
+    """The records in the order of the paper, then by the name of the set."""
     order = list(EXPERIMENTS)
     return sorted(records, key=lambda record: (order.index(record["experiment"]), record["data"]))
 
@@ -204,6 +223,7 @@ def results_page(records: Sequence[Record], folder: str) -> str:
     sections = [
         _PREFACE,
         _in_short(records),
+        _DATA,
         _counts(records),
         _listed(records, DIFFERS, "Where the outcome differs"),
         _listed(records, UNDECIDED, "Undecided at 95%"),
@@ -348,7 +368,13 @@ def _circumstances(records: Sequence[Record]) -> str:
             "## Circumstances",
             "",
             *(_of_sets(sets) if sets else []),
-            *(f"- {computer}" for computer in dict.fromkeys(record["computer"] for record in records)),
+            # That of a kept record may be any of those on its page.
+            *(
+                f"- {computer}"
+                for computer in dict.fromkeys(
+                    c for record in records for c in record["computer"].splitlines()
+                )
+            ),
             "",
         ]
     )
@@ -384,13 +410,14 @@ def _section(records: Sequence[Record], figures: Sequence[Record], folder: str) 
         # The figure may have fewer repetitions than verdicts that were copied from an earlier page.
         drawn = shown | {"repetitions": shown.get("figure_repetitions", shown["repetitions"])}
         lines += [f"The figure is of {_data(shown)}: `{_command(drawn)}`.", ""]
-    if first.get("published"):
-        lines += [*_beside_the_paper(records, first["published"]), ""]
+    beside = _beside_the_paper(records)
+    if beside:
+        lines += [*_with_the_paper(beside), ""]
     for record in records:
         lines += [
             f"**{_data(record)}**: `{_command(record)}`{_settings(record)}. {_took(record)}.",
             "",
-            *([] if record.get("published") else [*_markdown(record["table"][0], record["table"][1:]), ""]),
+            *([] if record in beside else [*_markdown(record["table"][0], record["table"][1:]), ""]),
             *(
                 f"- {_WORDS[_verdict(f)]}: {f['claim']} ({f['source']}). Here: {_here(f)}."
                 for f in record["findings"]
@@ -400,8 +427,16 @@ def _section(records: Sequence[Record], figures: Sequence[Record], folder: str) 
     return "\n".join(lines)
 
 
-def _beside_the_paper(records: Sequence[Record], published: Sequence[Sequence[str]]) -> list[str]:
+def _beside_the_paper(records: Sequence[Record]) -> list[Record]:
+    """The records that share a table with published rows: those of the newest columns, if there are such rows."""
+    newest = min(records, key=lambda record: bool(record.get("kept")))
+    same = [record for record in records if record["table"][0] == newest["table"][0]]
+    return same if newest.get("published") else []
+
+
+def _with_the_paper(records: Sequence[Record]) -> list[str]:
     """One table with the rows of all sets and those of the paper."""
+    published = next(record["published"] for record in records if record.get("published"))
     ours = [
         (f"{_data(record)}, {name}", *values) for record in records for name, *values in record["table"][1:]
     ]
@@ -427,13 +462,16 @@ def _command(record: Record) -> str:
 
 def _settings(record: Record) -> str:
     """The settings of the machines. An experiment with its own data has its own machines."""
-    named = ", ".join(f"{name} = {value}" for name, value in record["settings"].items())
-    return f" (machines: {EXPERIMENTS[record['experiment']].machines if _has_own_data(record) else named})"
+    words = ", ".join(f"{name} = {value}" for name, value in record["settings"].items())
+    if _has_own_data(record):
+        words = record.get("machines_in_words") or EXPERIMENTS[record["experiment"]].machines
+    return f" (machines: {words})"
 
 
 def _took(record: Record) -> str:
     code = f", code {record['code']}" if record.get("code") else ""
-    return f"It took {record['seconds']:g} s on {record['date']}{code}"
+    kept = ", kept from an earlier page" if record.get("kept") else ""
+    return f"It took {record['seconds']:g} s on {record['date']}{code}{kept}"
 
 
 def _markdown(columns: Sequence[Any], rows: Iterable[Sequence[Any]]) -> list[str]:

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.stats import poisson
 
 from pairloom import graphs
 from pairloom.pipeline.experiments import boundaries, disagreements
@@ -23,7 +24,8 @@ def test_disagreements_are_samples_that_only_one_coupling_gets_right(digits, mea
         p = digits.calibrated(calibration).probabilities(graphs.complete(10))
         right = {coupling: p[coupling].argmax(axis=1) == digits.labels for coupling in COUPLINGS}
         for count in disagreements.summary(rows):
-            assert getattr(count, calibration) == np.sum(~right[count.wrong] & right[count.right])
+            number = np.sum(~right[count.wrong] & right[count.right])
+            assert getattr(count, calibration) == disagreements.counted(number)
     assert {row.calibration for row in rows} == set(disagreements.COUNTED)
     for row in rows:
         assert row.wrong_log_odds <= 0 <= row.right_log_odds
@@ -43,13 +45,22 @@ def test_a_calibration_that_the_machines_do_not_have_is_left_blank(measured):
 
 def test_the_published_counts_stand_beside_ours(measured):
     assert [(count.wrong, count.right, count.paper) for count in disagreements.summary(measured.cases)] == [
-        ("wlw2", "stratified", 5),
-        ("wlw2", "normal", 20),
-        ("stratified", "wlw2", 0),
-        ("stratified", "normal", 17),
-        ("normal", "wlw2", 18),
-        ("normal", "stratified", 20),
+        ("wlw2", "stratified", "5 (2 to 12)"),
+        ("wlw2", "normal", "20 (12 to 31)"),
+        ("stratified", "wlw2", "0 (0 to 4)"),
+        ("stratified", "normal", "17 (10 to 27)"),
+        ("normal", "wlw2", "18 (11 to 28)"),
+        ("normal", "stratified", "20 (12 to 31)"),
     ]
+
+
+@pytest.mark.parametrize("number", [0, 1, 12, 200])
+def test_counts_outside_of_the_interval_are_those_that_the_number_rules_out(number):
+    """At the limits, such a number or a more extreme one has a probability of 2.5%."""
+    low, high = (float(part) for part in disagreements.counted(number).strip(")").split("(")[1].split(" to "))
+    assert poisson.cdf(number, high + 0.5) < 0.025 < poisson.cdf(number, max(high - 0.5, number))
+    if number:
+        assert poisson.sf(number - 1, max(low - 0.5, 0)) < 0.025 < poisson.sf(number - 1, low + 0.5)
 
 
 def test_the_seed_draws_two_of_each_kind_for_the_figure(digits, measured):
@@ -61,7 +72,7 @@ def test_the_seed_draws_two_of_each_kind_for_the_figure(digits, measured):
     assert shown(disagreements.measure(digits, seed=1)) != first
     for count in disagreements.summary(measured.cases):
         own = [kind for kind in first if kind[:3] == ("platt", count.wrong, count.right)]
-        assert len(own) == min(count.platt, 2)
+        assert len(own) == min(int(count.platt.split()[0]), 2)
 
 
 def disagreement(sample, wrong, right, machine, by_wrong=-0.1, by_right=0.1):
@@ -188,7 +199,7 @@ def test_erroneous_samples_are_wrong_by_stratified_and_right_by_normal(digits, m
     (kind,) = (
         c for c in disagreements.summary(measured.cases) if (c.wrong, c.right) == ("stratified", "normal")
     )
-    assert sum(row.erroneous for row in counts) == kind.platt
+    assert sum(row.erroneous for row in counts) == int(kind.platt.split()[0])
     assert [row.classes_above for row in counts] == list(range(len(counts)))
 
 
