@@ -60,7 +60,11 @@ def simulated_rows(simulations=20, **changes):
     noise = np.random.default_rng(0).normal(scale=0.02, size=(simulations, len(gaussians.RULES)))
     return [
         gaussians.RuleError(
-            number, rule, errors.get(rule, 0.1) + (rule != "Bayes") * noise[number, k], 5.0, 7.0
+            number,
+            rule,
+            errors.get(rule, 0.1) + (rule != "Bayes") * noise[number, k],
+            changes.get("neighbours", 5.0) + noise[number, k],
+            changes.get("bias", 7.0) + noise[number, k],
         )
         for number in range(simulations)
         for k, rule in enumerate(gaussians.RULES)
@@ -69,12 +73,13 @@ def simulated_rows(simulations=20, **changes):
 
 def verdicts(**changes):
     """{claim: verdict}, by the names of `simulated_rows`."""
-    claims = ("bayes", "lda_coupled", "lda_max_wins", "jnn_coupled", "jnn_max_wins")
     found = gaussians.findings(simulated_rows(**changes))
-    return {claim: finding.verdict for claim, finding in zip(claims, found, strict=True)}
+    return {claim: finding.verdict for claim, finding in zip(ALL_HOLD, found, strict=True)}
 
 
-ALL_HOLD = dict.fromkeys(("bayes", "lda_coupled", "lda_max_wins", "jnn_coupled", "jnn_max_wins"), "holds")
+ALL_HOLD = dict.fromkeys(
+    ("bayes", "lda_coupled", "lda_max_wins", "jnn_coupled", "jnn_max_wins", "neighbours", "bias"), "holds"
+)
 
 
 @pytest.mark.parametrize("claim", ["lda_coupled", "jnn_coupled"])
@@ -94,6 +99,13 @@ def test_max_wins_errs_more_only_if_its_error_is_above_that_of_coupling(claim, m
 def test_the_bayes_error_is_judged_by_one_percent():
     assert verdicts(bayes=0.009) == ALL_HOLD
     assert verdicts(bayes=0.011) == ALL_HOLD | {"bayes": "differs"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "far"), [("neighbours", 2.0), ("neighbours", 14.0), ("bias", 3.0), ("bias", 15.0)]
+)
+def test_neighbours_and_the_bias_of_distances_are_judged_by_the_printed_means(claim, far):
+    assert verdicts(**{claim: far}) == ALL_HOLD | {claim: "differs"}
 
 
 def test_one_simulation_decides_nothing():
