@@ -12,7 +12,13 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, Each, Experiment, in_turn
+from pairloom.pipeline.experiments.experiment import (
+    AS_LARGE_AS_THE_PAPERS,
+    LARGE_SETS_TOO,
+    Each,
+    Experiment,
+    in_turn,
+)
 from pairloom.pipeline.experiments.finding import PAPER, Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
@@ -128,4 +134,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     draw=draw,
     data=LARGE_SETS_TOO,
+    full_data=AS_LARGE_AS_THE_PAPERS,
 )

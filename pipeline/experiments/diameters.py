@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import (
+    AS_LARGE_AS_THE_PAPERS,
     Each,
     Experiment,
     in_turn,
@@ -254,4 +255,5 @@ EXPERIMENT = Experiment(
     summary=summary,
     repetitions=5,
     full=100,
+    full_data=AS_LARGE_AS_THE_PAPERS,
 )

@@ -20,7 +20,13 @@ from scipy.stats import chi2
 from pairloom import graphs
 from pairloom.graphs.text import figure_text
 from pairloom.pipeline.coupling.pairs.couple import couple
-from pairloom.pipeline.experiments.experiment import LARGE_SETS_TOO, Each, Experiment, in_turn
+from pairloom.pipeline.experiments.experiment import (
+    AS_LARGE_AS_THE_PAPERS,
+    LARGE_SETS_TOO,
+    Each,
+    Experiment,
+    in_turn,
+)
 from pairloom.pipeline.experiments.few_classes import NEGLIGIBLE
 from pairloom.pipeline.experiments.finding import PAPER, Finding, compared
 from pairloom.pipeline.experiments.growth_curves import COLOURS
@@ -465,4 +471,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     summary=summary,
     data=LARGE_SETS_TOO,
+    full_data=AS_LARGE_AS_THE_PAPERS,
 )

@@ -27,6 +27,8 @@ Digest = TypeVar("Digest", bound=NamedTuple)
 #: The sets for most experiments, and these with the set of 150 classes.
 SETS = ("imagenet50-synthetic", "digits", "imagenette", "tinyimagenet50")
 LARGE_SETS_TOO = (*SETS, "clinc150")
+#: The further set of the full setting, which has as many rows as that of the paper.
+AS_LARGE_AS_THE_PAPERS = ("imagenet50-synthetic-paper",)
 
 
 class Each(Protocol):

@@ -27,7 +27,14 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from pairloom import graphs
-from pairloom.pipeline.experiments.experiment import Each, Experiment, Row, in_turn, mean_and_standard_error
+from pairloom.pipeline.experiments.experiment import (
+    AS_LARGE_AS_THE_PAPERS,
+    Each,
+    Experiment,
+    Row,
+    in_turn,
+    mean_and_standard_error,
+)
 from pairloom.pipeline.experiments.finding import OURS, PAPER, Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, interval, resampled_means
 from pairloom.pipeline.experiments.trained_tensor import COUPLINGS, TrainedTensor
@@ -491,6 +498,7 @@ def _experiment(
         published=tuple(_filled(printed(row, 1)) for row in table),
         repetitions=repetitions,
         full=full,
+        full_data=AS_LARGE_AS_THE_PAPERS,
     )
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from pairloom import graphs
 from pairloom.pipeline.experiments.experiment import (
+    AS_LARGE_AS_THE_PAPERS,
     LARGE_SETS_TOO,
     Each,
     Experiment,
@@ -440,5 +441,5 @@ EXPERIMENT = Experiment(
     of_many_classes=1,
     full_of_many_classes=2,
     data=LARGE_SETS_TOO,
-    full_data=("imagenet50-synthetic-paper",),
+    full_data=AS_LARGE_AS_THE_PAPERS,
 )

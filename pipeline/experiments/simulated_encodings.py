@@ -9,10 +9,15 @@ The minimum of the loss is found here, to its tolerance. A program of 2004 may w
 after three sweeps. Codes of four classes have fewer columns than the printed 10 or 15 log2 N, because there are not as
 many different ones: the column `machines` has their number.
 
+Beside the Bradley-Terry model there is linear decoding, which takes the class with the largest sum over the machines:
+of the probabilities of its side [I 2.2, 2.3], or of their log odds (`couple_code(..., "linear")`).
+
 References
 ----------
 .. [HLW] T.-K. Huang, C.-J. Lin and R. C. Weng (2005). "A generalized Bradley-Terry model: from group competition to
    individual skill". Advances in Neural Information Processing Systems 17, 601-608.
+.. [I] S. Ikeda (2010). "Combining binary machines for multi-class: statistical model and parameter estimation" (in
+   Japanese). Proceedings of the Institute of Statistical Mathematics 58, 157-166.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +31,7 @@ from numpy.typing import NDArray
 from pairloom import graphs
 from pairloom.pipeline.coupling.codes.couple_code import couple_code
 from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn
-from pairloom.pipeline.experiments.finding import Finding, compared
+from pairloom.pipeline.experiments.finding import OURS, Finding, compared
 from pairloom.pipeline.experiments.paired_bootstrap import Resampled, resampled_means
 from pairloom.pipeline.experiments.trained_tensor import TrainedTensor
 
@@ -53,7 +58,7 @@ NEAR = 0.05
 class Encoding(NamedTuple):
     """A code in a case: share of replicates whose likeliest class is right, and relative mean squared errors of p.
 
-    The last error is that of an iteration that is stopped early.
+    The last error is that of an iteration that is stopped early. The last accuracies are those of linear decoding.
     """
 
     case: str
@@ -63,6 +68,8 @@ class Encoding(NamedTuple):
     accuracy: float
     relative_mse: float
     relative_mse_stopped: float
+    accuracy_by_sums_of_probabilities: float
+    accuracy_by_sums_of_log_odds: float
 
 
 class EncodingDigest(NamedTuple):
@@ -98,7 +105,7 @@ def code_named(name: str, n: int) -> NDArray[np.int8]:
 def measure(
     trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each = in_turn
 ) -> NDArray[np.float64]:
-    """(replicates, numbers of classes, codes, cases, 3) outcomes of machines that err."""
+    """(replicates, numbers of classes, codes, cases, 5) outcomes of machines that err."""
     return np.array(each(replicate, trained, [(seed, number) for number in range(repetitions)]))
 
 
@@ -114,21 +121,34 @@ def rows(outcomes: NDArray[np.float64]) -> list[Encoding]:
 
 
 def replicate(trained: TrainedTensor, draw: tuple[int, int]) -> NDArray[np.float64]:
-    """(numbers of classes, codes, cases, 3) whether the likeliest class is right, and the relative squared errors."""
+    """(numbers of classes, codes, cases, 5) outcomes, see `coupled_outcomes`."""
     rng = np.random.default_rng(draw)
     return np.array([[coupled_outcomes(name, n, rng) for name in CODES] for n in CLASSES])
 
 
 def coupled_outcomes(name: str, n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """(cases, 3) outcomes of one code on machines with noise [HLW eq. 10]."""
+    """(cases, 5) outcomes of one code on machines with noise [HLW eq. 10].
+
+    They are whether the likeliest class is right, two relative squared errors, and whether linear decoding is right.
+    """
     code = code_named(name, n)
     p = np.array(list(probabilities(n).values()))
     exact = (p @ (code == 1)) / (p @ (code != 0))
     r = np.clip(exact * (1 + NOISE * rng.standard_normal(exact.shape)), CLIP, 1 - CLIP)
-    estimate = couple_code(np.log(r / (1 - r)).T, code)
-    right = estimate.argmax(axis=1) == p.argmax(axis=1)
+    logits = np.log(r / (1 - r)).T
+    estimate = couple_code(logits, code)
+    scores = (estimate, sums_of_probabilities(r, code), couple_code(logits, code, "linear"))
+    right, *right_by_sums = (score.argmax(axis=1) == p.argmax(axis=1) for score in scores)
     errors = [((q - p) ** 2).sum(axis=1) / (p**2).sum(axis=1) for q in (estimate, swept(r, code))]
-    return np.stack([right, *errors], axis=1)
+    return np.stack([right, *errors, *right_by_sums], axis=1)
+
+
+def sums_of_probabilities(r: NDArray[np.float64], code: NDArray[np.int8]) -> NDArray[np.float64]:
+    """(cases, N) sums over the machines of the probability of a class's side, given outputs (cases, m) [I 2.2].
+
+    A machine that leaves a class out adds one half to it.
+    """
+    return np.asarray((r - 0.5) @ code.T + 0.5 * code.shape[1])
 
 
 def swept(r: NDArray[np.float64], code: NDArray[np.int8]) -> NDArray[np.float64]:
@@ -209,7 +229,31 @@ def findings(outcomes: NDArray[np.float64]) -> list[Finding]:
             form=".3f",
             aside=f"accuracy below that of the best code, {NEAR:g} allowed",
         ),
+        _as_accurate_as_sums(by_replicate),
     ]
+
+
+def _as_accurate_as_sums(by_replicate: NDArray[np.float64]) -> Finding:
+    """Our claim that nothing is lost against linear decoding [I 2.2, 2.3], on average over the cases."""
+    right = resampled_means(
+        {
+            (name, measure): by_replicate[:, j, :, measure].mean(axis=1, keepdims=True)
+            for j, name in enumerate(CODES)
+            for measure in (0, 3, 4)
+        }
+    )
+    return compared(
+        OURS,
+        "the Bradley-Terry model is as accurate as linear decoding [I 2.2, 2.3]",
+        {
+            f"{name}, less {what}": right[name, 0] - right[name, measure]
+            for name in CODES
+            for measure, what in ((3, "sums of probabilities"), (4, "sums of log odds"))
+        },
+        above=-NEAR,
+        form="+.3f",
+        aside=f"on average over the cases, {NEAR:g} allowed",
+    )
 
 
 def _for_most_classes(outcomes: NDArray[np.float64], measure: int) -> dict[tuple[str, str], Resampled]:
@@ -258,7 +302,7 @@ def summary(rows: Sequence[Encoding]) -> list[EncodingDigest]:
     return [
         EncodingDigest(case, field.replace("_", " "), *averages(rows, field)[case].values())
         for case in CASES
-        for field in ("accuracy", "relative_mse", "relative_mse_stopped")
+        for field in Encoding._fields[4:]
     ]
 
 

@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 
 from pairloom import graphs
 from pairloom.pipeline.experiments import growth_curves
-from pairloom.pipeline.experiments.experiment import Each, Experiment, in_turn
+from pairloom.pipeline.experiments.experiment import AS_LARGE_AS_THE_PAPERS, Each, Experiment, in_turn
 from pairloom.pipeline.experiments.finding import OURS, PAPER, Finding, compared
 from pairloom.pipeline.experiments.growth_curves import Growth, GrowthPoint
 from pairloom.pipeline.experiments.paired_bootstrap import resampled_means
@@ -212,6 +212,7 @@ STAR_CENTRES = Experiment(
     findings=findings,
     draw=draw,
     summary=summary,
+    full_data=AS_LARGE_AS_THE_PAPERS,
 )
 
 
@@ -275,4 +276,5 @@ CENTRES = Experiment(
     summary=growth_curves.summary,
     repetitions=10,
     full=100,
+    full_data=AS_LARGE_AS_THE_PAPERS,
 )

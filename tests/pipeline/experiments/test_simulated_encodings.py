@@ -23,7 +23,14 @@ def test_machines_without_noise_are_recovered(name, monkeypatch):
     monkeypatch.setattr(encodings, "NOISE", 0.0)
     outcomes = encodings.coupled_outcomes(name, 8, np.random.default_rng(0))
     assert (outcomes[:, 0] == 1).all()
+    if name.startswith("one_vs"):  # sums need as many machines for and against each class, or nearly
+        assert (outcomes[:, 3:] == 1).all()
     assert outcomes[:, 1] == pytest.approx(0, abs=1e-7)
+
+
+def test_sums_of_probabilities_are_those_of_the_sides_of_a_class():
+    r, code = np.array([[0.9, 0.6, 0.3]]), np.array([[1, 1, 0], [-1, 0, 1], [0, -1, -1]], np.int8)
+    np.testing.assert_allclose(encodings.sums_of_probabilities(r, code), [[2.0, 0.9, 1.6]])
 
 
 @pytest.mark.long
