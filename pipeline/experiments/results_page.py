@@ -242,10 +242,10 @@ def _in_short(records: Sequence[Record]) -> str:
     """The questions of a reader, answered by the verdicts for each kind of machines and features."""
     lines = []
     for question, claims, why in _HEADLINES:
-        verdicts: dict[str, Counter[str]] = {}
+        verdicts: dict[str, list[tuple[str, str]]] = {}
         for record in records:
             found = [f for f in record["findings"] if _answers(f, claims)]
-            verdicts.setdefault(_kind(record), Counter()).update(map(_verdict, found))
+            verdicts.setdefault(_kind(record), []).extend((_verdict(f), _set(record)) for f in found)
         answers = "; ".join(f"{kind}{_tally(count)}" for kind, count in verdicts.items() if count)
         if answers:
             lines.append(f"- **{question}** {answers[0].upper()}{answers[1:]}." + (f" {why}" if why else ""))
@@ -264,15 +264,20 @@ def _kind(record: Record) -> str:
     return "" if _has_own_data(record) else f"{_variant(record) or 'our machines'}: "
 
 
-def _tally(verdicts: Counter[str]) -> str:
-    """Numbers of verdicts in words.
+def _tally(verdicts: Sequence[tuple[str, str]]) -> str:
+    """Numbers of verdicts (verdict, set) in words, with the sets on which something differs.
 
     Examples
     --------
-    >>> _tally(Counter(holds=2, undecided=1))
-    'holds 2, undecided 1'
+    >>> _tally([("holds", "letter"), ("undecided", "usps"), ("holds", "usps"), ("differs", "digits")])
+    'holds 2, differs 1 (digits), undecided 1'
     """
-    return ", ".join(f"{verdict} {verdicts[verdict]}" for verdict in VERDICTS if verdicts[verdict])
+    count = Counter(verdict for verdict, _ in verdicts)
+    sets = dict.fromkeys(of for verdict, of in verdicts if verdict == DIFFERS and of)
+    named = {DIFFERS: f" ({', '.join(sets)})"} if sets else {}
+    return ", ".join(
+        f"{verdict} {count[verdict]}{named.get(verdict, '')}" for verdict in VERDICTS if count[verdict]
+    )
 
 
 def _shown(records: Sequence[Record]) -> dict[tuple[str, str], Record]:
@@ -312,7 +317,12 @@ def _data(record: Record) -> str:
     """The data of the experiment, as text."""
     if _has_own_data(record):
         return EXPERIMENTS[record["experiment"]].tables_in_words if record.get("tables") else "simulated data"
-    return ", ".join(part for part in (str(record["data"]).split(".")[0], _variant(record)) if part)
+    return ", ".join(part for part in (_set(record), _variant(record)) if part)
+
+
+def _set(record: Record) -> str:
+    """The name of the set; empty if the experiment read none."""
+    return "" if _has_own_data(record) else str(record["data"]).split(".")[0]
 
 
 def _counts(records: Sequence[Record]) -> str:

@@ -94,9 +94,13 @@ def test_the_page_begins_with_the_questions_of_a_reader_by_whose_machines():
     adapted = record(
         data="digits.adapted", source="digits", adapted=True, findings=[trees | {"verdict": "undecided"}]
     )
-    page = results_page([record(findings=[trees]), theirs, adapted], "results")
+    ours = [record(findings=[trees]), record(data="imagenette", findings=[trees | {"verdict": "differs"}])]
+    page = results_page([*ours, theirs, adapted], "results")
     short = page.split("## In ten lines")[1].split("## ")[0]
-    assert "Our machines: holds 1; the authors' machines: holds 2; adapted features: undecided 1." in short
+    assert (
+        "Our machines: holds 1, differs 1 (imagenette); the authors' machines: holds 2; adapted features: undecided 1."
+        in short
+    )
     assert "`pairloom experiment triplets --data digits --machines paper --repetitions 120 --seed 5`" in page
     assert "`pairloom experiment adapted --data digits --repetitions 120 --seed 5`" in page
     assert "**digits, the authors' machines**:" in page
