@@ -57,6 +57,8 @@ STYLES = {
 }
 #: A model reaches the complete one if its accuracy is lower by less than this: a limit of ours.
 REACHED = 0.005
+#: With so many classes, where one size takes a minute, K(d, N - d) has these d, a tenth of the classes, and half.
+MANY_CLASSES, SIDES_OF_MANY = 100, (1, 2, 3, 5, 7, 10, 15, 20, 30, 50)
 #: The sizes of a claim, by d: all except the star (d = 1), a tenth of the classes or more, and exactly a tenth.
 ALL, LARGE, TENTH = "all sizes", "from a tenth on", "a tenth"
 
@@ -129,8 +131,11 @@ def measure(trained: TrainedTensor, repetitions: int, seed: int = 0, each: Each 
 
 
 def sides_of(n_classes: int) -> list[int]:
-    """Sizes of the smaller side: all up to 25, then every fifth, to half of the classes."""
-    return [d for d in range(1, n_classes // 2 + 1) if d <= 25 or d % 5 == 0]
+    """Sizes of the smaller side, to half of the classes: all up to 25, then every fifth; of many classes, fewer."""
+    half = range(1, n_classes // 2 + 1)
+    if n_classes < MANY_CLASSES:
+        return [d for d in half if d <= 25 or d % 5 == 0]
+    return [d for d in half if d in (*SIDES_OF_MANY, tenth_of(n_classes), half[-1])]
 
 
 def random_outcomes(
