@@ -112,13 +112,14 @@ def _stage_rows(run: Run, data: OpenFeatures) -> Iterator[Row]:
         units = run.units(stage.name)
         if not units:
             continue
-        tried = 1 if stage.where == "cluster" else units
+        where = stage.runs_in(run)
+        tried = 1 if where == "cluster" else units
         seconds = [_seconds(run, stage, unit, data) for unit in range(tried)]
         if tried < units:
             _link_others(run, stage)
         yield Row(
             stage.name,
-            stage.where,
+            where,
             units,
             tried,
             sum(seconds) / tried,
@@ -131,7 +132,7 @@ def _stage_rows(run: Run, data: OpenFeatures) -> Iterator[Row]:
 def _seconds(run: Run, stage: Stage, unit: int, data: OpenFeatures) -> float:
     """CPU seconds of a unit, without the compilation of kernels."""
     compiled: list[Compilation] = []
-    given = data if stage.needs_data else None
+    given = data if stage.needs_data and stage.runs_in(run) == "driver" else None
 
     def do() -> float:
         began = time.process_time()

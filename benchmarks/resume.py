@@ -166,7 +166,7 @@ def undisturbed(config: str, options: Sequence[str], directory: Path) -> Undistu
 def startup_seconds(directory: Path, plan: Run, began: float) -> float:
     """Seconds before the first unit, and between the driver's first units and the first unit of a worker."""
     begun = sorted((at, *unit) for unit, at in begin_times(directory).items())
-    on_cluster = {stage.name for stage in STAGES if stage.where != "driver"}
+    on_cluster = {stage.name for stage in STAGES if stage.runs_in(plan) != "driver"}
     first_of_worker = next(k for k, (_, stage, _) in enumerate(begun) if stage in on_cluster)
     at, stage, unit = begun[first_of_worker - 1]
     entry = Ledger(directory).read(stage, unit)

@@ -71,14 +71,16 @@ COLOURS = {
 
 
 def settings_plan() -> Run:
-    """A plan with all defaults, of which only the settings are used."""
+    """A plan with all defaults, of which only the settings are used, and that tasks read the rows from their source."""
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "small.npz"
         y = np.repeat(np.arange(60), 20)
         X = random.standard_normal((60, 8))[y] + random.standard_normal((len(y), 8))
-        np.savez(path, X_train=X.astype(np.float32), y_train=y, X_test=X[::9].astype(np.float32))
-        config = Config(data=DataConfig(features=str(path)))
+        for name, values in {"X_train": X, "y_train": y, "X_test": X[::9]}.items():
+            np.save(
+                Path(folder) / f"{name}.npy", values.astype(np.float32 if name != "y_train" else np.int64)
+            )
+        config = Config(data=DataConfig(features=folder))
         return plan_run(config, load_data(config))
 
 

@@ -16,7 +16,7 @@ import contextlib
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -34,7 +34,7 @@ from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.run import ledger, run_directory
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.stages import STAGE_NAMES, STAGES
+from pairloom.pipeline.stages import STAGE_NAMES
 from pairloom.pipeline.stages.run_file import read_run
 
 GROUPS = ("machines.zarr", "logits.zarr", "probabilities.zarr")
@@ -55,7 +55,6 @@ KINDS = {
     for kind, stages in (("training", TRAINING), ("applying", APPLYING), ("coupling", COUPLING))
     for stage in stages
 }
-WHERE = {"plan": "driver", **{stage.name: stage.where for stage in STAGES}}
 
 
 class Interval(NamedTuple):
@@ -268,7 +267,7 @@ class WorkerTime:
 def worker_time(run: TimedRun, workers: int) -> WorkerTime:
     """The worker-seconds of a run."""
     seconds_of = dict.fromkeys((field.name for field in fields(WorkerTime)), 0.0)
-    for heading, seconds in (*_in_tasks(run), *_between_tasks(run.intervals, run.tasks, workers)):
+    for heading, seconds in (*_in_tasks(run), *_between_tasks(run, workers)):
         seconds_of[heading] += seconds
     return WorkerTime(**seconds_of)
 
@@ -289,18 +288,15 @@ def store_seconds(run: TimedRun) -> dict[str, float]:
     return dict(sorted(of_function.items(), key=lambda item: -item[1]))
 
 
-def _between_tasks(
-    intervals: Iterable[Interval], tasks: Sequence[TaskSpan], workers: int
-) -> Iterator[tuple[str, float]]:
-    for stage, begin, end in intervals:
-        if WHERE[stage] == "driver":
+def _between_tasks(run: TimedRun, workers: int) -> Iterator[tuple[str, float]]:
+    for stage, begin, end in run.intervals:
+        where = "driver" if stage == "plan" else run.plan.stage(stage).runs_in(run.plan)
+        if where == "driver":
             yield "driver", workers * (end - begin)
             continue
-        here = [task for task in tasks if task.stage == stage and begin <= task.begin < end]
+        here = [task for task in run.tasks if task.stage == stage and begin <= task.begin < end]
         # Tasks that run in turn wait for one another, not for a worker.
-        waiting_until = (
-            max((task.begin for task in here), default=begin) if WHERE[stage] == "cluster" else begin
-        )
+        waiting_until = max((task.begin for task in here), default=begin) if where == "cluster" else begin
         times = sorted(
             {begin, end, *(min(max(t, begin), end) for task in here for t in (task.begin, task.end))}
         )

@@ -22,7 +22,7 @@ from distributed import Client
 from distributed.comm.addressing import parse_address, parse_host_port
 
 import pairloom
-from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch
+from pairloom.cluster.drive.tasks import DirectoryUnseen, VersionMismatch, problem_with_source
 from pairloom.pipeline.config.cluster_config import (
     ClusterConfig,
     WorkersTooSmall,
@@ -44,12 +44,15 @@ __all__ = [
     "check_workers",
     "scheduler_address",
     "scheduler_answers",
+    "workers_without_source",
 ]
 
 #: Seconds that a scheduler may take to accept a connection.
 ANSWER_SECONDS = 3
 #: Seconds that workers may take to report their versions.
 VERSION_SECONDS = 10
+#: Seconds that workers may take to read two rows: they import the package, and look up the chunks of the source.
+SOURCE_SECONDS = 60
 #: Seconds until a worker must see a new file: a network file system may have cached that a folder did not exist.
 SEEN_SECONDS = 5
 
@@ -233,6 +236,21 @@ def check_shared(client: Client, directory: Location) -> None:
                 f"The run directory must have the same path on all workers, got {directory.absolute()}: {worker} "
                 f"{problem}. {_ADVICE[isinstance(directory, Path)]}"
             )
+
+
+def workers_without_source(client: Client, directory: Location) -> dict[str, str]:
+    """The present workers that do not read the same rows from the source of a run as its driver, and why.
+
+    Workers that join later, or do not answer, are found out by the checksums of the rows in their first task.
+    """
+    try:
+        ask = functools.partial(client.run, problem_with_source, str(directory.absolute()), on_error="return")
+        answers = _within(SOURCE_SECONDS, ask)
+    except TimeoutError:
+        return {}
+    except (OSError, RuntimeError, CancelledError) as error:
+        raise Unreachable(f"Lost the connection to the Dask scheduler: {error!r}.") from error
+    return {worker: str(problem) for worker, problem in answers.items() if problem is not None}
 
 
 _ADVICE = {

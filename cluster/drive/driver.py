@@ -15,6 +15,7 @@ from typing import Protocol
 
 from distributed import Client
 
+from pairloom.cluster.connect.cluster_checks import workers_without_source
 from pairloom.cluster.drive.absent_workers import absence_noticed
 from pairloom.cluster.drive.schedule import StageTasks, Stop
 from pairloom.cluster.drive.tasks import Receipt, StaleTask, run_unit, warnings_kept
@@ -164,8 +165,25 @@ def matching_run(directory: Location, config: Config, fresh: Run | None, *, upda
         listed = "\n".join(f"  {line}" for line in differing)
         hint = _effect_of_update(regrown(fresh) if fresh else None, old)
         raise Mismatch(f"{directory} holds a run with other settings:\n{listed}\n{hint}")
+    if fresh and (differing or old is fresh):
+        return regrown(fresh)
     # An unchanged run keeps its edges: computed anew on another host they could differ because of rounding.
-    return regrown(fresh) if fresh and (differing or old is fresh) else replace(old, config=config)
+    kept = replace(old, config=config)
+    return kept if fresh is None else _with_source_of(kept, fresh)
+
+
+def _with_source_of(old: Run, fresh: Run) -> Run:
+    """An unchanged run, whose data may have moved to another file or format since it was planned.
+
+    Once the rows are stored, it keeps the source that it had, on which the keys of its units may depend.
+    """
+    new = {name: getattr(fresh.shape, name) for name in ("train_source", "test_source")}
+    if all(getattr(old.shape, name) == source for name, source in new.items()):
+        return old
+    stores = [stage for stage in old.stages if stage.needs_data]
+    return (
+        replace(old, shape=old.shape._replace(**new)) if any(unfinished_units(old, stores).values()) else old
+    )
 
 
 def _effect_of_update(fresh: Run | None, old: Run) -> str:
@@ -353,7 +371,8 @@ class _Session:
         return [unit for unit in range(len(keys)) if unit not in claimed]
 
     def _receipts(self, run: Run, stage: Stage, units: list[int]) -> Iterator[Receipt]:
-        if stage.where == "driver":
+        where = stage.runs_in(run)
+        if where == "driver" or (stage.needs_data and not self._workers_read_source(run, stage)):
             try:
                 yield from _do_here(run, stage, units, self._data)
             except StaleTask:
@@ -365,11 +384,20 @@ class _Session:
         patience = cluster.worker_timeout if cluster.job_queue is None else None
         with absence_noticed(client, patience, self._stop, note):
             # Stages "in turn" run one unit at a time, because a unit reads the results of the units before it.
-            for some in [[unit] for unit in units] if stage.where == "in turn" else [units]:
+            for some in [[unit] for unit in units] if where == "in turn" else [units]:
                 keys = {unit: run.keys[stage.name][unit] for unit in some}
                 yield from StageTasks(
                     client, run.directory, stage.name, keys, cluster.retries, self._stop, note
                 )
+
+    def _workers_read_source(self, run: Run, stage: Stage) -> bool:
+        """Whether all workers read the same rows from the source of the data as this driver did."""
+        unable = workers_without_source(self._client(), run.directory)
+        for worker, problem in list(unable.items())[:1]:
+            line = f"{stage.name}: the driver stores the rows, since {worker} cannot read them ({problem})."
+            log_line(run.directory, line)
+            self.progress.note(line)
+        return not unable
 
 
 def _do_here(run: Run, stage: Stage, units: list[int], data: OpenFeatures | None) -> Iterator[Receipt]:

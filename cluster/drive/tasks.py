@@ -5,6 +5,7 @@ Their warnings go to the log of the run, because workers have no terminal or sha
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import functools
@@ -26,6 +27,7 @@ from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.run.ledger import Entry, Ledger
 from pairloom.pipeline.run.run import Run, Stage
 from pairloom.pipeline.run.run_log import log_line, this_process
+from pairloom.pipeline.run.source_rows import source_problem
 from pairloom.pipeline.stages.run_file import read_run
 from pairloom.pipeline.storage.folder import Folder, Version, fenced
 from pairloom.pipeline.storage.location import Location, location_of
@@ -42,6 +44,7 @@ __all__ = [
     "VersionMismatch",
     "check_directory_seen",
     "keep_freed_memory",
+    "problem_with_source",
     "run_task",
     "run_unit",
     "warnings_kept",
@@ -124,6 +127,16 @@ def _report_compilation(compilation: Compilation) -> None:
     """Tell the driver, for its progress display, that this worker compiles a kernel."""
     with contextlib.suppress(ValueError):  # this process is not a worker
         get_worker().log_event(COMPILATIONS, tuple(compilation))
+
+
+async def problem_with_source(directory: str) -> str | None:
+    """Why this worker reads other rows of a source than the driver, or none; None if it does. Others are served too."""
+
+    def look() -> str | None:
+        with remembering(), one_blas_thread():
+            return source_problem(_run_in(location_of(directory, "directory")))
+
+    return await asyncio.to_thread(look)
 
 
 def _give_up_if_unwanted() -> None:

@@ -156,14 +156,15 @@ def crude_seconds(run: Run) -> dict[str, float]:
     the speed of this computer as it goes.
     """
     sizes, workers = planned_sizes(run), run.config.cluster.expected_workers
-    return {stage.name: _crude_seconds(stage, run.units(stage.name), sizes, workers) for stage in run.stages}
+    return {stage.name: _crude_seconds(run, stage, sizes, workers) for stage in run.stages}
 
 
-def _crude_seconds(stage: Stage, units: int, sizes: RunSizes, workers: int) -> float:
+def _crude_seconds(run: Run, stage: Stage, sizes: RunSizes, workers: int) -> float:
+    units = run.units(stage.name)
     if not units:
         return 0.0
     per_unit, per_work = stage.cost.seconds
-    at_once = min(workers, units) if stage.where == "cluster" else 1
+    at_once = min(workers, units) if stage.runs_in(run) == "cluster" else 1
     return (per_unit * units + per_work * stage.cost.work(sizes)) / at_once
 
 
@@ -223,7 +224,7 @@ def _actual(directory: Location, plan: Run) -> tuple[float, dict[str, float], in
             continue
         first = min(begun[stage, entry.unit] for entry in entries)
         last = max(begun[stage, entry.unit] + entry.seconds for entry in entries)
-        if plan.stage(stage).where != "driver":
+        if plan.stage(stage).runs_in(plan) != "driver":
             startup = startup if workers else first - ended
             ended = ended if workers else first
             workers |= {entry.worker for entry in entries}

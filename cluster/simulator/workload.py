@@ -91,7 +91,7 @@ def _phases(
         old, new = before.get(stage.name, ()), keys[stage.name]
         changed = [unit for unit, key in enumerate(new) if unit >= len(old) or old[unit] != key]
         if changed:
-            yield Phase(stage.name, stage.where, changed[0], len(changed))
+            yield Phase(stage.name, stage.runs_in(run), changed[0], len(changed))
 
 
 def _growing_phases(plan: Run) -> Iterator[Phase]:
@@ -129,7 +129,7 @@ def imagined_workload(plan: Run, *, family: str | None = None, seed: int = 0, **
     sizes = imagined_sizes(plan, family=family, **changes)
     complete = sizes.edges == sizes.classes * (sizes.classes - 1) // 2
     counted = ((stage, stage.cost.units(sizes)) for stage in plan.stages)
-    phases = tuple(Phase(stage.name, stage.where, 0, units) for stage, units in counted if units)
+    phases = tuple(Phase(stage.name, stage.runs_in(plan), 0, units) for stage, units in counted if units)
     touched = _touched_by_all_pairs(sizes) if complete else _touched_by_some_pairs(sizes, seed)
     return Workload(sizes, phases, touched)
 
@@ -203,6 +203,8 @@ def planned_sizes(plan: Run) -> RunSizes:
         learned=shape.learned,
         calibrations=len(shape.calibrations),
         sloped=shape.sloped,
+        by_tasks=shape.train_source is not None,
+        source_reads=0.0 if shape.train_source is None else shape.train_source.reads,
     )
 
 

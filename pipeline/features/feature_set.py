@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,12 +27,21 @@ from pairloom.pipeline.features.row_sources import (
     Arrays,
     CheckedRows,
     ChosenColumns,
+    GeneratedRows,
+    Origin,
+    PlacedRows,
     Rows,
     SelectedRows,
     in_order,
     row_checksums,
 )
-from pairloom.pipeline.features.source_files import MissingChunks, open_arrays, read_new_rows, shown
+from pairloom.pipeline.features.source_files import (
+    MissingChunks,
+    open_arrays,
+    open_rows,
+    read_new_rows,
+    shown,
+)
 from pairloom.pipeline.features.sparse_rows import csr_in_order
 from pairloom.pipeline.features.tables import TableColumns, numbered_rows
 from pairloom.pipeline.threads import pieces
@@ -45,6 +54,7 @@ __all__ = [
     "load_samples",
     "names_of",
     "open_features",
+    "reopened_rows",
     "rows_for_test",
 ]
 
@@ -140,6 +150,17 @@ class OpenFeatures:
         """The ids of the training rows, sorted by class."""
         return self.ids_train[np.argsort(self.y_train, kind="stable")]
 
+    def placed(self, part: Literal["train", "test"]) -> PlacedRows | None:
+        """The training rows, sorted by class, or the test samples by their places in their source.
+
+        None if only this process can read them, or if they are sparse.
+        """
+        rows = self.X_train if part == "train" else self.X_test
+        placed = None if rows.entries is not None else rows.placed()
+        if placed is None or placed.checksums is None or part == "test":
+            return placed
+        return placed.chosen(np.argsort(self.y_train, kind="stable"))
+
     def close(self) -> None:
         """Forget the order of the rows, and remove the copy that `by_class` may have made."""
         self._kept.clear()
@@ -226,9 +247,22 @@ def open_features(
 def _arrays_of(source: str, columns: TableColumns | None, missing_chunks: MissingChunks) -> Arrays:
     """The arrays of an embedded set, or of a file."""
     embedded = EMBEDDED.get(source)
-    if embedded:
-        return embedded()
-    return open_arrays(source, "data.features", EMBEDDED, columns, missing_chunks=missing_chunks)
+    if not embedded:
+        return open_arrays(source, "data.features", EMBEDDED, columns, missing_chunks=missing_chunks)
+    arrays = embedded()
+    for name, rows in arrays.items():
+        if isinstance(rows, GeneratedRows):
+            rows.origin = Origin("data.features", name)
+    return arrays
+
+
+def reopened_rows(
+    source: str, origin: Origin, features: Sequence[str], missing_chunks: MissingChunks
+) -> Rows:
+    """The rows that `open_features` has opened, opened again by another process; ``features`` are their names."""
+    if source in EMBEDDED:
+        return _rows(EMBEDDED[source]()[origin.array])
+    return open_rows(source, origin, features, missing_chunks)
 
 
 class NewSamples(NamedTuple):
@@ -560,7 +594,7 @@ class _ColumnsOfClasses:
 
 
 class _Checksums:
-    """Takes the checksums of rows that come in pieces, if others could change them.
+    """Takes the checksums of rows that come in pieces, if others could change them or are to read them again.
 
     For sparse rows it also counts the entries, which may be fewer than are stored: stored zeros are dropped and
     duplicates are summed.
@@ -568,12 +602,13 @@ class _Checksums:
 
     def __init__(self, rows: Rows, name: str) -> None:
         self._rows, self._name = rows, name
+        self._wanted = rows.can_change or rows.placed() is not None
         self._parts: list[NDArray[np.uint32]] = []
         self._entries: list[NDArray[np.int64]] = []
 
     def look_at(self, piece: Any) -> None:
         """Look at the next rows."""
-        if self._rows.can_change:
+        if self._wanted:
             self._parts.append(row_checksums(piece))
         if self._rows.entries is not None:
             self._entries.append(np.diff(piece.indptr).astype(np.int64))

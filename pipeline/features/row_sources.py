@@ -14,7 +14,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,17 @@ __all__ = [
     "Arrays",
     "CheckedRows",
     "ChosenColumns",
+    "CopiedRows",
     "FileRows",
     "GeneratedRows",
     "Index",
     "MappedRows",
+    "Origin",
+    "PlacedRows",
     "Rows",
     "SelectedRows",
     "ZarrRows",
+    "check_unchanged",
     "consecutive",
     "fill",
     "in_order",
@@ -50,6 +54,41 @@ PIECE_BYTES = 16 * 2**20
 Index = slice | NDArray[np.int64]
 
 
+class Origin(NamedTuple):
+    """Where another process can open rows again: the parameter that names their source, and their array in it."""
+
+    parameter: str
+    array: str
+
+
+class PlacedRows(NamedTuple):
+    """Rows by their places in a source that another process can open.
+
+    Attributes
+    ----------
+    origin : Origin
+    places : (n,) the number of each row in the array of its source
+    columns : the columns of that array; None for all
+    checksums : (n,) the checksums of the rows when they were checked
+    together : how many consecutive rows of the source are read at once; 1 if single rows can be read
+    of : number of rows of the array
+    streamed : whether rows that are read at once need not be in memory at once
+    """
+
+    origin: Origin
+    places: NDArray[np.int64]
+    columns: NDArray[np.intp] | None
+    checksums: NDArray[np.uint32] | None
+    together: int
+    of: int
+    streamed: bool = False
+
+    def chosen(self, rows: Index) -> PlacedRows:
+        """Some of the rows."""
+        checksums = None if self.checksums is None else self.checksums[rows]
+        return self._replace(places=self.places[rows], checksums=checksums)
+
+
 class Rows(ABC):
     """A matrix of real numbers (n, D), read as float32 or, if its type is wider, as float64.
 
@@ -59,11 +98,13 @@ class Rows(ABC):
     dtype : the type of the rows that `read` returns
     scattered : whether scattered rows are read about as fast as consecutive ones
     can_change : whether others can write to the rows
+    origin : where another process can open the rows; None if it cannot
     entries : (n,) upper bounds of the number of entries of each row, if rows are sparse; None if they are dense
     """
 
     scattered = True
     can_change = False
+    origin: Origin | None = None
     entries: NDArray[np.int64] | None = None
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -101,6 +142,17 @@ class Rows(ABC):
     def entries_per_piece(self) -> int:
         """The number of entries of sparse rows that `pieces` reads at once, with their columns."""
         return PIECE_BYTES // (self.dtype.itemsize + 4)
+
+    @property
+    def rows_together(self) -> int:
+        """The number of rows that must be read for one of them."""
+        return 1
+
+    def placed(self) -> PlacedRows | None:
+        """The rows by their places in a source that another process can open; None if there is none."""
+        if self.origin is None:
+            return None
+        return PlacedRows(self.origin, np.arange(len(self)), None, None, self.rows_together, len(self))
 
     def pieces(self) -> Iterator[tuple[slice, Any]]:
         """All rows in their order, piece by piece."""
@@ -215,8 +267,17 @@ class ZarrRows(Rows):
     @property
     def rows_per_piece(self) -> int:
         """A whole number of chunks."""
-        chunk = int(self._array.chunks[0])
+        chunk = self.rows_together
         return -(-super().rows_per_piece // chunk) * chunk
+
+    @property
+    def rows_together(self) -> int:
+        """The rows of a chunk."""
+        return int(self._array.chunks[0])
+
+    def release(self) -> None:
+        """Forget the chunks that were read last."""
+        self._block.cache_clear()
 
     def _read(self, rows: Index) -> NDArray[Any]:
         if not isinstance(rows, slice):
@@ -254,6 +315,11 @@ class GeneratedRows(Rows):
         super().__init__((n_classes * rows_per_class, features), np.dtype(np.float32))
         self._draw, self._of_class = functools.lru_cache(maxsize=1)(draw), rows_per_class
 
+    @property
+    def rows_together(self) -> int:
+        """The rows of a class."""
+        return self._of_class
+
     def _read(self, rows: Index) -> NDArray[Any]:
         wanted = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         values = np.empty((len(wanted), self.shape[1]), self.dtype)
@@ -273,8 +339,29 @@ class SelectedRows(Rows):
         self.entries = None if source.entries is None else source.entries[chosen]
         self.scattered, self.can_change = source.scattered, source.can_change
 
+    def placed(self) -> PlacedRows | None:
+        """The places of the chosen rows."""
+        placed = self._source.placed()
+        return None if placed is None else placed.chosen(self._chosen)
+
     def _read(self, rows: Index) -> Any:
         return self._source.read(self._chosen[rows])
+
+
+class CopiedRows(Rows):
+    """A copy of rows that another process can read where they came from."""
+
+    def __init__(self, copied: Rows, placed: PlacedRows) -> None:
+        super().__init__(copied.shape, copied.dtype)
+        self._copied, self._placed = copied, placed
+        self.scattered, self.can_change = copied.scattered, copied.can_change
+
+    def placed(self) -> PlacedRows | None:
+        """Where they came from."""
+        return self._placed
+
+    def _read(self, rows: Index) -> NDArray[Any]:
+        return np.asarray(self._copied.read(rows))
 
 
 class ChosenColumns(Rows):
@@ -284,6 +371,11 @@ class ChosenColumns(Rows):
         super().__init__((len(source), len(columns)), source.dtype)
         self._source, self._columns, self.entries = source, columns, source.entries
         self.scattered, self.can_change = source.scattered, source.can_change
+
+    def placed(self) -> PlacedRows | None:
+        """The places of the rows, and the chosen columns."""
+        placed = self._source.placed()
+        return None if placed is None else placed._replace(columns=self._columns)
 
     def _read(self, rows: Index) -> Any:
         return self._source.read(rows)[:, self._columns]
@@ -311,16 +403,26 @@ class CheckedRows(Rows):
         """The number of the source."""
         return self._source.entries_per_piece
 
+    def placed(self) -> PlacedRows | None:
+        """The places of the rows, with their checksums."""
+        placed = self._source.placed()
+        return None if placed is None else placed._replace(checksums=self._checksums)
+
     def _read(self, rows: Index) -> Any:
         values = self._source.read(rows)
-        changed = np.flatnonzero(row_checksums(values) != self._checksums[rows])
-        if len(changed):
-            first = int(changed[0]) + rows.start if isinstance(rows, slice) else int(rows[changed[0]])
-            raise ValueError(
-                f"{self._name} must not change while it is read, but row {first} is not what it was when it was"
-                " checked. Start again when nothing writes to it."
-            )
+        check_unchanged(values, self._checksums[rows], rows, self._name)
         return values
+
+
+def check_unchanged(values: Any, checksums: NDArray[np.uint32], rows: Index, name: str) -> None:
+    """Raise if rows are not those of the checksums; ``rows`` are their numbers in the source ``name``."""
+    changed = np.flatnonzero(row_checksums(values) != checksums)
+    if len(changed):
+        first = int(changed[0]) + rows.start if isinstance(rows, slice) else int(rows[changed[0]])
+        raise ValueError(
+            f"{name} must not change while it is read, but row {first} is not what it was when it was"
+            " checked. Start again when nothing writes to it."
+        )
 
 
 def row_checksums(values: Any) -> NDArray[np.uint32]:

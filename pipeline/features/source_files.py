@@ -12,7 +12,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -21,9 +21,27 @@ import zarr
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pairloom.pipeline.features.row_sources import ArrayRows, Arrays, FileRows, MappedRows, Rows, ZarrRows
+from pairloom.pipeline.features.row_sources import (
+    ArrayRows,
+    Arrays,
+    CopiedRows,
+    FileRows,
+    MappedRows,
+    Origin,
+    PlacedRows,
+    Rows,
+    ZarrRows,
+)
 from pairloom.pipeline.features.sparse_rows import CSR_PARTS, csr_rows, csr_rows_of
-from pairloom.pipeline.features.tables import TableColumns, TableRows, is_table, open_table, read_table
+from pairloom.pipeline.features.tables import (
+    ParquetRows,
+    TableColumns,
+    TableRows,
+    is_table,
+    open_table,
+    parquet_groups,
+    read_table,
+)
 from pairloom.pipeline.features.zarr_groups import is_zarr_group, open_zarr_group
 from pairloom.pipeline.storage.location import Location, StoreUrl, location_of, looks_like_url
 from pairloom.pipeline.storage.object_store import StoreError
@@ -37,6 +55,7 @@ __all__ = [
     "given_names",
     "location_of_source",
     "open_arrays",
+    "open_rows",
     "read_new_rows",
     "shown",
 ]
@@ -82,7 +101,7 @@ def open_arrays(
     path = location_of_source(source, parameter)
     if isinstance(path, StoreUrl):
         _check_no_table(columns, parameter, str(path))
-        return _as_sources(_in_store(path, parameter, missing_chunks), source)
+        return _as_sources(_in_store(path, parameter, missing_chunks), source, parameter)
     if not _exists(path):
         sets = ""
         if embedded:
@@ -92,7 +111,34 @@ def open_arrays(
         if path.is_file() and is_table(path):
             return _open_table(path, parameter, columns or TableColumns(), features)
         _check_no_table(columns, parameter, shown(path))
-        return _as_sources(_arrays(path, parameter, missing_chunks), source)
+        return _as_sources(_arrays(path, parameter, missing_chunks), source, parameter)
+
+
+def open_rows(
+    source: str, origin: Origin, features: Sequence[str], missing_chunks: MissingChunks = "refuse"
+) -> Rows:
+    """The rows that `open_arrays` has found in a source, opened again by another process: nothing else is read.
+
+    ``features`` are the names of the training features, by which the columns of a table are found.
+    """
+    path, names, filled = (
+        location_of_source(source, origin.parameter),
+        (origin.array,),
+        missing_chunks == "fill",
+    )
+    if isinstance(path, StoreUrl):
+        found = _in_store(path, origin.parameter, missing_chunks, names, ())
+        return features_of(found[origin.array], origin.array, str(path))
+    if not _exists(path):
+        raise FileNotFoundError(f"{origin.parameter}: no such file or folder: {shown(path)}.")
+    with _readable(path, origin.parameter):
+        if path.is_file():
+            return ParquetRows(path, features)
+        if is_zarr_group(path):
+            found = open_zarr_group(path, shown(path), names, (), filled)
+        else:
+            found = {origin.array: _open_npy(path / f"{origin.array}.npy")}
+        return features_of(found[origin.array], origin.array, shown(source))
 
 
 def _check_no_table(columns: TableColumns | None, parameter: str, source: str) -> None:
@@ -103,18 +149,28 @@ def _check_no_table(columns: TableColumns | None, parameter: str, source: str) -
         )
 
 
-def _as_sources(arrays: dict[str, Any], source: str) -> Arrays:
-    """The arrays of a source, with features as `Rows`."""
-    return {
+def _as_sources(arrays: dict[str, Any], source: str, parameter: str) -> Arrays:
+    """The arrays of a source, with features as `Rows`. Those in files or chunks of their own have an origin."""
+    found: Arrays = {
         name: features_of(values, name, shown(source)) if name in _FEATURES else values
         for name, values in arrays.items()
     }
+    for name, rows in found.items():
+        if isinstance(rows, FileRows | MappedRows | ZarrRows):
+            rows.origin = Origin(parameter, name)
+    return found
 
 
-def _in_store(url: StoreUrl, parameter: str, missing_chunks: MissingChunks) -> dict[str, Any]:
+def _in_store(
+    url: StoreUrl,
+    parameter: str,
+    missing_chunks: MissingChunks,
+    features: Collection[str] = _FEATURES,
+    others: Collection[str] = _SMALL,
+) -> dict[str, Any]:
     """The arrays of a zarr group in an object store. Errors of the store itself are passed on as they are."""
     try:
-        return open_zarr_group(url, str(url), _FEATURES, _SMALL, missing_chunks == "fill")
+        return open_zarr_group(url, str(url), features, others, missing_chunks == "fill")
     except StoreError:
         raise
     except FileNotFoundError as error:
@@ -180,7 +236,20 @@ def _open_table(path: Path, parameter: str, columns: TableColumns, features: Seq
         )
     table = read_table(path, columns, features, settings=parameter.startswith("data."))
     labels = {} if table.y is None else {"y": table.y}
-    return {"X": table.X, **labels, "ids": table.ids, "feature_names": np.array(table.names)}
+    # Another process knows the names of the training features, and so the columns of a table that has them.
+    known = parameter == "data.features" or bool(features)
+    X = _placed_in_table(table, path, parameter) if known else table.X
+    return {"X": X, **labels, "ids": table.ids, "feature_names": np.array(table.names)}
+
+
+def _placed_in_table(table: TableRows, path: Path, parameter: str) -> Rows:
+    """The rows of a table, which another process can read again if it is a Parquet file."""
+    groups = parquet_groups(path)
+    if groups is None:
+        return table.X
+    largest, rows = int(groups.max()), int(groups.sum())
+    placed = PlacedRows(Origin(parameter, "X"), table.places, None, None, largest, rows, streamed=True)
+    return CopiedRows(table.X, placed)
 
 
 def location_of_source(source: str, parameter: str = "data.features") -> Location:

@@ -30,12 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pairloom.graphs.text import did_you_mean, listed
-from pairloom.pipeline.features.row_sources import ArrayRows, FileRows, Rows, write_all
+from pairloom.pipeline.features.row_sources import ArrayRows, FileRows, Index, Rows, write_all
 
 __all__ = [
     "Block",
     "Cells",
     "Missing",
+    "ParquetRows",
     "Table",
     "TableColumns",
     "TableRows",
@@ -43,6 +44,7 @@ __all__ = [
     "is_table",
     "numbered_rows",
     "open_table",
+    "parquet_groups",
     "read_table",
 ]
 
@@ -336,16 +338,38 @@ class _ParquetTable(Table):
         except (pyarrow.ArrowException, OSError) as error:
             raise ValueError(f"{path}: is damaged or no Parquet file: {error}.") from error
 
+    @property
+    def group_ends(self) -> NDArray[np.int64]:
+        """The number of rows up to the end of each row group, which is read from its beginning."""
+        groups = range(self._file.metadata.num_row_groups)
+        return np.cumsum([self._file.metadata.row_group(group).num_rows for group in groups], dtype=np.int64)
+
     def blocks(self) -> Iterator[Block]:
         """All rows, in blocks."""
+        return self._blocks(range(self._file.metadata.num_row_groups), self.names)
+
+    def blocks_of(self, group: int, columns: Sequence[str]) -> Iterator[Block]:
+        """The rows of a row group with some of the columns, in blocks."""
+        return self._blocks([group], columns)
+
+    def _blocks(self, groups: Sequence[int], columns: Sequence[str]) -> Iterator[Block]:
         import pyarrow
 
         size = max(1, _CELLS_PER_BLOCK // len(self.names))
+        some = None if columns is self.names else list(columns)
         try:
-            for batch in self._file.iter_batches(batch_size=size):
-                yield Block(self.names, functools.partial(_arrow_cells, batch), len(batch))
+            for batch in self._file.iter_batches(batch_size=size, row_groups=groups, columns=some):
+                names = tuple(batch.schema.names)
+                yield Block(names, functools.partial(_arrow_cells, batch), len(batch))
         except (pyarrow.ArrowException, OSError) as error:
             raise ValueError(f"{self.path}: is damaged: {error}.") from error
+
+
+def parquet_groups(path: Path) -> NDArray[np.int64] | None:
+    """The number of rows of each row group of a Parquet file; None for other tables."""
+    if not path.name.lower().endswith(_PARQUET):
+        return None
+    return np.diff(_ParquetTable(path).group_ends, prepend=0)
 
 
 def _arrow_cells(batch: Any, place: int) -> Cells:
@@ -364,6 +388,41 @@ def _arrow_cells(batch: Any, place: int) -> Cells:
         return Cells(values, missing)
     texts = ["" if value is None else str(value) for value in column.to_pylist()]
     return Cells(np.array(texts, object), missing)
+
+
+class ParquetRows(Rows):
+    """Some columns of a Parquet file as rows of numbers. A row group is read from its beginning, block by block."""
+
+    scattered = False
+    can_change = True
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self._table, self._names = _ParquetTable(path), tuple(names)
+        self._ends = self._table.group_ends
+        super().__init__((int(self._ends[-1]), len(self._names)), np.dtype(np.float64))
+
+    @property
+    def rows_per_piece(self) -> int:
+        """All rows: no row group is begun twice."""
+        return len(self)
+
+    def _read(self, rows: Index) -> NDArray[np.float64]:
+        wanted = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        order = np.argsort(wanted, kind="stable")
+        wanted, X = wanted[order], np.empty((len(wanted), len(self._names)))
+        for group in np.unique(np.searchsorted(self._ends, wanted, side="right")).tolist():
+            first, end = (int(self._ends[group - 1]) if group else 0), int(self._ends[group])
+            last = wanted[np.searchsorted(wanted, end) - 1]
+            for block in self._table.blocks_of(group, self._names):
+                begin, stop = np.searchsorted(wanted, [first, first + block.n_rows])
+                if begin < stop:
+                    of_block = wanted[begin:stop] - first
+                    for place, name in enumerate(self._names):
+                        X[order[begin:stop], place] = block[name].numbers()[0][of_block]
+                first += block.n_rows
+                if first > last:
+                    break
+        return X
 
 
 class TableColumns(NamedTuple):
@@ -389,6 +448,7 @@ class TableRows(NamedTuple):
     Attributes
     ----------
     X, names : the features of the rows, and the names of the features
+    places : the numbers of the rows in the table
     y : their labels, if the table has them
     ids : their names: the cells of the column of ids, or else the row numbers in the table, from 0
     left_out : the number of rows left out
@@ -401,6 +461,7 @@ class TableRows(NamedTuple):
     ids: NDArray[Any]
     left_out: int
     problems: Mapping[int, str]
+    places: NDArray[np.int64]
 
 
 def read_table(
@@ -469,6 +530,7 @@ class _Reader:
         # In memory while it is small, then on disk. It stays open as long as the rows are in use.
         kept = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, buffering=0)  # noqa: SIM115
         n_rows, labels, ids = 0, list[NDArray[Any]](), list[NDArray[Any]]()
+        places = list[NDArray[np.int64]]()
         for block in self._table.blocks():
             X, whole = self._numbers(block)
             if self._keeps_rows:
@@ -479,13 +541,15 @@ class _Reader:
                 labels.append(_as_labels(cells)[whole])
             ids.append(self._ids_in(block)[whole])
             self._left_out += int(np.count_nonzero(~whole))
+            places.append(self._row + np.flatnonzero(whole))
             write_all(kept, X[whole])
             n_rows += int(np.count_nonzero(whole))
             self._row += len(whole)
         self._check(n_rows)
         y = None if self._label is None else class_labels(np.concatenate(labels), self._place)
         rows = _rows_in(kept, (n_rows, len(self._names)))
-        return TableRows(rows, y, self._names, _as_ids(ids), self._left_out, self._problems)
+        where = np.concatenate(places)
+        return TableRows(rows, y, self._names, _as_ids(ids), self._left_out, self._problems, where)
 
     def _ids_in(self, block: Block) -> NDArray[Any]:
         """The ids of the rows of a block. A row without an id is named by its number."""

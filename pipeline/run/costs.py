@@ -31,8 +31,9 @@ class RunSizes(NamedTuple):
     ``rows`` is the number of rows of an average class; ``folds`` the folds per machine; ``listed`` the number of
     classes that are coupled per sample; ``couplings``, ``trials``, ``whitenings`` and ``calibrations`` are counts;
     ``classes_per_edge`` is 2 for pairs and more for machines on sets of classes; ``explained`` is the maximum number of
-    errors that the report explains; ``learned`` says whether weights are learned through the coupling, and ``sloped``
-    whether pairs may have their own slopes.
+    errors that the report explains; ``learned`` says whether weights are learned through the coupling, ``sloped``
+    whether pairs may have their own slopes, and ``by_tasks`` whether tasks read the rows from their source: all
+    together ``source_reads`` times, or 0 if they generate them.
     """
 
     classes: int
@@ -58,6 +59,8 @@ class RunSizes(NamedTuple):
     learned: bool = False
     calibrations: int = 1
     sloped: bool = False
+    by_tasks: bool = False
+    source_reads: float = 0.0
 
     @property
     def tiles(self) -> int:

@@ -79,7 +79,7 @@ def task_bytes(run: Run) -> dict[str, int]:
     return {
         stage.name: stage.task_bytes(run)
         for stage in run.stages
-        if stage.where != "driver" and run.units(stage.name)
+        if stage.runs_in(run) != "driver" and run.units(stage.name)
     }
 
 
@@ -216,7 +216,9 @@ def disk_bytes(run: Run) -> dict[str, int]:
     if shape.sparse is not None:
         columns = shape.sparse.columns + (E - shape.n_edges) * shape.sparse.pair
         machines = FLOAT * (1 + shape.machines_per_edge) * columns + E * _parameter_bytes(run)
+    read_by_tasks = sum(shape.rows) * (shape.train_source is not None) + R * (shape.test_source is not None)
     return {
+        "source.zarr": 16 * read_by_tasks,
         "features.zarr": _bytes_of_features(run),
         "machines.zarr": machines,
         "logits.zarr": FLOAT * (held_out + tensor),

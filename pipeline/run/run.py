@@ -31,13 +31,15 @@ from pairloom.pipeline.storage.digests import digest_of
 from pairloom.pipeline.storage.location import Location
 from pairloom.pipeline.threads import pieces
 
-__all__ = ["FORMAT", "Keys", "Run", "Stage"]
+__all__ = ["FORMAT", "Keys", "Run", "Stage", "Where"]
 
 #: The version of the run directory's format.
 FORMAT = 9
 
 #: Keys of the units of each stage, by its name.
 Keys = Mapping[str, tuple[str, ...]]
+
+Where = Literal["driver", "cluster", "in turn"]
 
 
 class Stage:
@@ -67,7 +69,7 @@ class Stage:
     """
 
     name: ClassVar[str]
-    where: ClassVar[Literal["driver", "cluster", "in turn"]] = "cluster"
+    where: ClassVar[Where] = "cluster"
     needs_data: ClassVar[bool] = False
     folders: ClassVar[tuple[str, ...]] = ()
     waves: ClassVar[bool] = False
@@ -76,12 +78,16 @@ class Stage:
     advice: ClassVar[str] = ""
     cost: ClassVar[StageCost] = StageCost()
 
+    def runs_in(self, run: Run) -> Where:
+        """Where its units run in a run. A stage on the cluster that needs the data opens their source in its tasks."""
+        return self.where
+
     def keys(self, run: Run, earlier: Keys) -> tuple[str, ...]:
         """The keys of its units, given those of the stages before it."""
         raise NotImplementedError
 
     def work(self, run: Run, unit: int, data: OpenFeatures | None) -> list[str]:
-        """Do a unit and return the files that it wrote. ``data`` is None unless the stage needs the source.
+        """Do a unit and return the files that it wrote. ``data`` is None unless the driver reads the source for it.
 
         Units may run on any host and in any order within their stage. A unit may run several times, even at once, since
         it always writes the same bytes.
@@ -229,8 +235,15 @@ class Run:
 
     @property
     def row_blocks(self) -> list[slice]:
-        """Slices of the training rows, sorted by class, one per unit that stores them."""
+        """Slices of the training rows, sorted by class, one per file that holds them."""
         return pieces(sum(self.shape.rows), rows_per_file(self.shape.numbers_per_row))
+
+    @property
+    def row_units(self) -> list[list[slice]]:
+        """The blocks of training rows of each unit that stores them."""
+        source, blocks = self.shape.train_source, self.row_blocks
+        size = 1 if source is None else source.blocks
+        return [blocks[first : first + size] for first in range(0, len(blocks), size)]
 
     @property
     def class_parts(self) -> list[slice]:

@@ -12,6 +12,9 @@ features.zarr             train (row, feature) and train_class (row), sorted by 
                           the classes, by which novelty is measured;
                           sparse rows are train_value and train_column (block, place), and train_entries (row), how
                           many entries each has; so are test and drawn, with a block per slab of samples and one
+source.zarr               where tasks read rows from their source: train_place and train_check (row), test_place and
+                          test_check (sample), the numbers of the rows there, in the order of features.zarr, and their
+                          checksums
 machines.zarr             coef (edge, machine, feature), or with a kernel beta (edge, machine, row_of_edge), the
                           coefficients on the rows of both classes, or on sparse rows weight (tile, place, machine)
                           and column (tile, place), edge after edge; parameters (edge, machine, parameter), all else;
@@ -78,6 +81,7 @@ __all__ = [
     "MACHINE_PARAMETERS",
     "SPARSE_MACHINE_PARAMETERS",
     "RunShape",
+    "SourceOfRows",
     "SparseSizes",
     "StoredGroup",
     "chunk_count",
@@ -92,7 +96,7 @@ __all__ = [
     "write_whole",
 ]
 
-GroupName = Literal["features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
+GroupName = Literal["source.zarr", "features.zarr", "machines.zarr", "logits.zarr", "probabilities.zarr"]
 
 # Training rows are contiguous, so that a large class causes no padding in others. A small class lies in one or two
 # chunks, each of 128 KiB as float32. A unit of work writes a file of 128 chunks.
@@ -117,6 +121,7 @@ LIST_PARTS = ("", "_class", "_rest", "_likelihood")
 
 # Arrays that not every run has. A run whose configuration changes may lose them.
 _OPTIONAL_ARRAYS: dict[str, tuple[str, ...]] = {
+    "source.zarr": ("train_place", "train_check", "test_place", "test_check"),
     "features.zarr": (
         "label",
         "kept_mean",
@@ -165,6 +170,30 @@ class SparseSizes(NamedTuple):
     pair: int
 
 
+class SourceOfRows(NamedTuple):
+    """How tasks read rows from their source.
+
+    Attributes
+    ----------
+    parameter, array : the parameter that names the source, and the array of the rows in it
+    columns : the columns of that array; none for all
+    blocks : number of consecutive blocks of rows that one unit of work stores
+    together, of : number of consecutive rows of the source that are in memory at once, and of all its rows; 0 if a
+        unit of work reads all its rows at once, in pieces
+    reads : how many bytes all units read together, as a multiple of the bytes of the rows; 0 if rows are generated
+    digest : digest of the numbers of the rows in the source
+    """
+
+    parameter: str
+    array: str
+    columns: tuple[int, ...]
+    blocks: int
+    together: int
+    of: int
+    reads: float
+    digest: str
+
+
 class RunShape(NamedTuple):
     """Everything that determines the layout of the groups.
 
@@ -193,6 +222,7 @@ class RunShape(NamedTuple):
     kept : number of likeliest classes stored per test sample, or 0 where the probabilities of all classes are
     collapsed : whether the machines of each edge are stored as one affine map, for prediction
     sparse : sizes of the arrays of sparse rows; None where rows are dense
+    train_source, test_source : how tasks read the rows from their source; None where the driver reads and stores them
     """
 
     labels: NDArray[Any]
@@ -225,6 +255,8 @@ class RunShape(NamedTuple):
     kept: int = 0
     collapsed: bool = False
     sparse: SparseSizes | None = None
+    train_source: SourceOfRows | None = None
+    test_source: SourceOfRows | None = None
 
     @property
     def numbers_per_row(self) -> int:
@@ -402,7 +434,8 @@ def write_ragged(array: Any, number: int, values: NDArray[Any]) -> list[str]:
 
 
 def _arrays(shape: RunShape) -> dict[str, list[ChunkedArray]]:
-    return {
+    sources = {"source.zarr": found} if (found := _source_arrays(shape)) else {}
+    return sources | {
         "features.zarr": _feature_arrays(shape),
         "machines.zarr": _machine_arrays(shape),
         "logits.zarr": _logit_arrays(shape),
@@ -418,6 +451,7 @@ def _coordinates(shape: RunShape) -> dict[str, list[Coordinate]]:
     parameters = Coordinate("parameter", ("parameter",), np.array(shape.machine_parameters))
     calibrations = Coordinate("calibration", ("calibration",), np.array(shape.calibrations))
     return {
+        "source.zarr": [],
         "features.zarr": [classes, rows],
         "machines.zarr": [classes, *ends, parameters],
         "logits.zarr": [classes, other, *ends, calibrations],
@@ -482,6 +516,18 @@ def _feature_arrays(shape: RunShape) -> list[ChunkedArray]:
             for what in ("class", "fold", "part")
         ]
     return arrays
+
+
+def _source_arrays(shape: RunShape) -> list[ChunkedArray]:
+    """Where the rows are in a source that tasks read."""
+    n, R = sum(shape.rows), shape.samples
+    parts = (("train", "row", n, shape.train_source), ("test", "sample", R, shape.test_source))
+    return [
+        ChunkedArray(f"{part}_{what}", (axis,), (size,), (_IDS_PER_FILE,), "int64")
+        for part, axis, size, source in parts
+        if source is not None
+        for what in ("place", "check")
+    ]
 
 
 def _dense_rows(shape: RunShape) -> list[ChunkedArray]:

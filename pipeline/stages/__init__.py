@@ -16,6 +16,7 @@ from pairloom.pipeline.stages.learning import Learning
 from pairloom.pipeline.stages.logits import Logits
 from pairloom.pipeline.stages.machines import Machines
 from pairloom.pipeline.stages.model import Model
+from pairloom.pipeline.stages.order import Order
 from pairloom.pipeline.stages.probabilities import Probabilities
 from pairloom.pipeline.stages.ranking import Ranking
 from pairloom.pipeline.stages.report import Report
@@ -27,6 +28,7 @@ from pairloom.pipeline.stages.whitening import Whitening
 __all__ = ["STAGES", "STAGE_NAMES"]
 
 STAGES: tuple[Stage, ...] = (
+    Order(),
     Features(),
     Samples(),
     Ids(),

@@ -35,6 +35,7 @@ class Model(Stage):
         """Write model.json."""
         ledger, files = Ledger(run.directory), dict[str, str]()
         made_by = (
+            "order",
             "features",
             "ids",
             "statistics",

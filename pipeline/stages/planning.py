@@ -56,6 +56,7 @@ from pairloom.pipeline.process_memory import available_bytes
 from pairloom.pipeline.run.needs import task_bytes, with_process
 from pairloom.pipeline.run.run import Run
 from pairloom.pipeline.run.run_directory import RunShape, SparseSizes, rows_per_file
+from pairloom.pipeline.run.source_rows import planned_source
 from pairloom.pipeline.run.tiles import (
     default_draws_per_listed_slab,
     default_draws_per_slab,
@@ -69,7 +70,7 @@ from pairloom.pipeline.run.tiles import (
 )
 from pairloom.pipeline.stages.run_file import installed_versions
 from pairloom.pipeline.storage.location import Location
-from pairloom.pipeline.threads import one_blas_thread
+from pairloom.pipeline.threads import one_blas_thread, pieces
 
 __all__ = ["check_size", "plan_run"]
 
@@ -240,8 +241,19 @@ def _shape(
         kept=kept,
         collapsed=collapsed,
     )
-    return (
-        shape if data.columns is None else shape._replace(sparse=_sparse_sizes(data, shape, growing=growing))
+    if data.columns is not None:
+        return shape._replace(sparse=_sparse_sizes(data, shape, growing=growing))
+    return _with_sources(shape, config, data)
+
+
+def _with_sources(shape: RunShape, config: Config, data: OpenFeatures) -> RunShape:
+    """The shape with the sources that tasks read, if they can read them."""
+    workers, memory, D = config.cluster.expected_workers, config.memory_limit, shape.features
+    blocks, slabs = pieces(sum(shape.rows), rows_per_file(D)), pieces(shape.samples, shape.samples_per_slab)
+    row, sample = (np.dtype(dtype).itemsize * D for dtype in (shape.dtype, shape.sample_dtype))
+    return shape._replace(
+        train_source=planned_source(data.placed("train"), blocks, row, workers, memory, together=True),
+        test_source=planned_source(data.placed("test"), slabs, sample, workers, memory, together=False),
     )
 
 

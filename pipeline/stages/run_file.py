@@ -22,7 +22,7 @@ from pairloom.pipeline.model.saved_model import labels_as_json, labels_from_json
 from pairloom.pipeline.model.settings import Candidate
 from pairloom.pipeline.model.training_set import MOST_PROBE_ROWS, Probe
 from pairloom.pipeline.run.run import FORMAT, Run
-from pairloom.pipeline.run.run_directory import RunShape, SparseSizes
+from pairloom.pipeline.run.run_directory import RunShape, SourceOfRows, SparseSizes
 from pairloom.pipeline.storage.digests import DamagedSeal, digest_of, sealed, unsealed
 from pairloom.pipeline.storage.folder import Folder
 from pairloom.pipeline.storage.location import Location, StoreUrl
@@ -106,6 +106,10 @@ def _fields(content: dict[str, Any]) -> dict[str, Any]:
     if shape.get("sparse") is not None:
         entries, *sizes = shape["sparse"]
         shape["sparse"] = SparseSizes(tuple(entries), *sizes)
+    for name in ("train_source", "test_source"):
+        if shape.get(name) is not None:
+            source = SourceOfRows(*shape[name])
+            shape[name] = source._replace(columns=tuple(source.columns))
     code = shape.get("code")  # plans before codes have none
     shape["code"] = None if code is None else graphs.code_from_text(code)
     weights, kernel = content["class_weights"], content.get("kernel")

@@ -50,7 +50,7 @@ def with_extremes(monkeypatch):
 def extremes_run(small_config, client, tmp_path_factory):
     directory = tmp_path_factory.mktemp("new_stage") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "STAGES", (*stages.STAGES[:1], Extremes(), *stages.STAGES[1:]))
+        patch.setattr(stages, "STAGES", (*stages.STAGES[:2], Extremes(), *stages.STAGES[2:]))
         run_here(small_config, directory, client, until="report")
     return directory
 
