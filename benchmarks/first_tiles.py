@@ -1,8 +1,9 @@
 """The cost of a run that is too long to try: it is planned, and the first unit of each stage is done.
 
-Stages of the driver, and stages whose units run one after the other, are done completely. Of the other stages only the
-first unit is done, and links to its files stand for the files of all others, so that later stages read as many bytes as
-in a complete run. Times, memory and disk are therefore those of the run, but its predictions are meaningless.
+Stages that store rows, stages of the driver, and those whose units run one after the other are done completely. Of the
+other stages only the first unit is done, and links to its files stand for the files of all others, so that later stages
+read as many bytes as in a complete run. Times, memory and disk are therefore those of the run, but its predictions are
+meaningless.
 
 Times are CPU seconds of this process, which other work on the machine hardly changes. A unit in which kernels were
 compiled is done again, and the second time counts. The forecast of a stage is the time of its first unit times the
@@ -113,7 +114,8 @@ def _stage_rows(run: Run, data: OpenFeatures) -> Iterator[Row]:
         if not units:
             continue
         where = stage.runs_in(run)
-        tried = 1 if where == "cluster" else units
+        # All rows are stored: tiles of pairs of equal rows would take another time.
+        tried = 1 if where == "cluster" and not stage.needs_data else units
         seconds = [_seconds(run, stage, unit, data) for unit in range(tried)]
         if tried < units:
             _link_others(run, stage)

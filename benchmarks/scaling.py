@@ -18,8 +18,9 @@ and writing the store within a stage, and waiting for its last task.
 With several ways to keep the logits (stored in a tensor, or virtual) each is measured separately.
 
 The forecast simulates the run on more workers, each with one core and a link of 1.25 GB/s to a store of 5 GB/s, from
-the times of the units on the first number of workers, without the start of the workers. Numbers of workers that were
-measured too are forecast for this computer, which shows the accuracy of the forecast.
+the times of the units on the first number of workers, without the start of the workers, and says for which share of the
+time each resource is busy. Numbers of workers that were measured too are forecast for this computer, which shows the
+accuracy of the forecast.
 
 All strong runs of a kind must write the same bytes; otherwise the benchmark ends with an error.
 """
@@ -52,7 +53,7 @@ from pairloom.cluster.connect.connect import connected
 from pairloom.cluster.drive.driver import load_data
 from pairloom.cluster.simulator.forecast import validate
 from pairloom.cluster.simulator.simulated_cluster import SimulatedCluster
-from pairloom.cluster.simulator.simulation import simulate
+from pairloom.cluster.simulator.simulation import RunForecast, simulate
 from pairloom.cluster.simulator.unit_costs import UnitCosts, costs_of_run
 from pairloom.cluster.simulator.workload import planned_workload
 from pairloom.pipeline.config.cluster_config import ClusterConfig
@@ -132,6 +133,15 @@ class ForecastRow:
     speedup: float
     efficiency: float
     limited_by: str
+    busy: dict[str, float]
+
+
+#: The resources of a simulated cluster: see `StageForecast.busy`.
+RESOURCES = ("cores", "store", "latency", "network", "scheduler", "driver")
+
+
+def _busy_cell(name: str) -> Column:
+    return Column(name, lambda row: f"{row.busy[name]:.0%}" if row.busy else "", 7)
 
 
 FORECAST_COLUMNS = (
@@ -143,6 +153,7 @@ FORECAST_COLUMNS = (
     Column("speedup", lambda row: f"{row.speedup:.2f}"),
     Column("efficiency", lambda row: f"{row.efficiency:.3f}"),
     Column("limited by", lambda row: row.limited_by, 20, left=True),
+    *map(_busy_cell, RESOURCES),
 )
 
 
@@ -209,16 +220,27 @@ def _forecasts(
     measured = {w: _stage_total(folder / f"strong-{w}", costs) for w in numbers}
     base = measured[numbers[0]][0]
 
-    def row(w: int, actual: float | None, seconds: float, limited_by: str) -> ForecastRow:
+    def row(
+        w: int, actual: float | None, seconds: float, limited_by: str, busy: dict[str, float]
+    ) -> ForecastRow:
         speedup = base / seconds
-        return ForecastRow(tensor, w, actual, seconds, speedup, speedup * numbers[0] / w, limited_by)
+        return ForecastRow(tensor, w, actual, seconds, speedup, speedup * numbers[0] / w, limited_by, busy)
 
     for w, (actual, seconds) in measured.items():
-        yield row(w, actual, seconds, "this computer")
+        yield row(w, actual, seconds, "this computer", {})
     for w in sorted(set(more)):
         cluster = SimulatedCluster(workers=w, memory="16GiB", startup=0.0)
         played = simulate(work, costs, cluster)
-        yield row(w, None, played.seconds, played.limited_by)
+        yield row(w, None, played.seconds, played.limited_by, busy_shares(played))
+
+
+def busy_shares(played: RunForecast) -> dict[str, float]:
+    """The share of the time of a simulated run for which each resource was busy."""
+    total = dict.fromkeys(RESOURCES, 0.0)
+    for stage in played.stages:
+        for name, share in ({"driver": 1.0} if stage.where == "driver" else stage.busy).items():
+            total[name] += share * stage.seconds / played.seconds
+    return total
 
 
 def _stage_total(directory: Path, costs: UnitCosts) -> tuple[float, float]:

@@ -34,7 +34,7 @@ from pairloom.pipeline.config.config import Config
 from pairloom.pipeline.run import ledger, run_directory
 from pairloom.pipeline.run.ledger import Ledger
 from pairloom.pipeline.run.run import Run
-from pairloom.pipeline.stages import STAGE_NAMES
+from pairloom.pipeline.stages import STAGE_NAMES, STAGES
 from pairloom.pipeline.stages.run_file import read_run
 
 GROUPS = ("machines.zarr", "logits.zarr", "probabilities.zarr")
@@ -55,6 +55,7 @@ KINDS = {
     for kind, stages in (("training", TRAINING), ("applying", APPLYING), ("coupling", COUPLING))
     for stage in stages
 }
+IN_TURN = {stage.name for stage in STAGES if stage.where == "in turn"}
 
 
 class Interval(NamedTuple):
@@ -290,13 +291,12 @@ def store_seconds(run: TimedRun) -> dict[str, float]:
 
 def _between_tasks(run: TimedRun, workers: int) -> Iterator[tuple[str, float]]:
     for stage, begin, end in run.intervals:
-        where = "driver" if stage == "plan" else run.plan.stage(stage).runs_in(run.plan)
-        if where == "driver":
+        here = [task for task in run.tasks if task.stage == stage and begin <= task.begin < end]
+        if not here:
             yield "driver", workers * (end - begin)
             continue
-        here = [task for task in run.tasks if task.stage == stage and begin <= task.begin < end]
         # Tasks that run in turn wait for one another, not for a worker.
-        waiting_until = max((task.begin for task in here), default=begin) if where == "cluster" else begin
+        waiting_until = max(task.begin for task in here) if stage not in IN_TURN else begin
         times = sorted(
             {begin, end, *(min(max(t, begin), end) for task in here for t in (task.begin, task.end))}
         )

@@ -26,6 +26,9 @@ def test_the_same_run_on_one_worker_and_on_two(tmp_path):
         (1, False), (2, False), (4, True), (16, True),
     ]  # fmt: skip
     assert all(row["forecast_s"] > 0 for row in played)
+    assert [bool(row["busy"]) for row in played] == [False, False, True, True]
+    assert all(0 <= share <= 1 for row in played for share in row["busy"].values())
+    assert all(row["busy"]["cores"] > 0 for row in played[2:])
     assert "The same bytes on every number of workers." in printed
     assert (tmp_path / "scaling.png").read_bytes().startswith(b"\x89PNG")
 

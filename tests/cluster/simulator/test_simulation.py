@@ -67,6 +67,29 @@ def test_the_stages_of_a_forecast_are_those_of_the_plan(plan, costs):
     assert [stage.units for stage in found.stages] == [plan.units(stage.stage) for stage in found.stages]
 
 
+def test_rows_are_stored_where_the_run_stores_them(costs):
+    """By tasks if these generate or read the rows, and then faster on more workers; otherwise by the driver."""
+    config = with_overrides(load_config("imagenet50-synthetic"), ("model.C=1", "model.kernel=linear"))
+    by_tasks = plan_run(config, load_data(config))
+    shape = by_tasks.shape._replace(train_source=None, test_source=None)
+    by_driver = replace(by_tasks, shape=shape)
+
+    def played(plan, workers):
+        work = imagined_workload(plan, classes=2000, rows=1000)
+        stages = simulate(work, costs, SimulatedCluster(workers=workers)).stages
+        return {stage.stage: stage for stage in stages if stage.stage in ("order", "features", "samples")}
+
+    few, many, alone = played(by_tasks, 4), played(by_tasks, 64), played(by_driver, 64)
+    assert [stage.where for stage in many.values()] == ["driver", "cluster", "cluster"]
+    assert [(name, stage.where) for name, stage in alone.items()] == [
+        ("features", "driver"), ("samples", "driver"),
+    ]  # fmt: skip
+    assert many["features"].units == alone["features"].units
+    assert 4 * many["features"].seconds < alone["features"].seconds
+    assert 4 * many["features"].seconds < few["features"].seconds
+    assert alone["features"].limited_by == "driver" != many["features"].limited_by
+
+
 def test_every_stage_has_a_cost_of_its_own():
     assert all(type(stage).cost is not Stage.cost for stage in STAGES)
 
