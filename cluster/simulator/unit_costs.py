@@ -82,10 +82,13 @@ class UnitCosts(NamedTuple):
         """Times of ``units`` units of a stage that has ``of`` units in a run of these sizes.
 
         All measured times are used equally often, in random order, which keeps their distribution. They are scaled by
-        the work of a unit, which keeps their relative spread.
+        the work of a unit, which keeps their relative spread. A stage that the measured run did not have, such as
+        `collapsed` of a few classes, takes its rough seconds.
         """
         if stage not in self.stages:
-            return np.zeros(units)
+            cost = cost_of_stage(stage)
+            per_unit, per_work = cost.seconds
+            return np.full(units, per_unit + per_work * cost.work(sizes) / of)
         seconds = self.stages[stage].seconds
         cycles = -(-units // len(seconds))
         order = random.permuted(np.tile(np.arange(len(seconds)), (cycles, 1)), axis=1).ravel()[:units]
