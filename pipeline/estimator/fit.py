@@ -28,7 +28,7 @@ from pairloom.pipeline.coupling.pairs.couple import METHODS, compile_couplings
 from pairloom.pipeline.estimator.input_checks import (
     check_columns,
     check_labels,
-    columns_explained,
+    samples_explained,
     warn_of_columns,
 )
 from pairloom.pipeline.estimator.parameters import (
@@ -420,7 +420,7 @@ def _checked(estimator: Any, X: Any, y: Any, precomputed: bool) -> tuple[Any, ND
     check_columns(X, "PairwiseSVC")
     check_labels(y, "PairwiseSVC")
     must = "PairwiseSVC: X must be a matrix of finite numbers, and y a label for each row"
-    with columns_explained(X, y, "PairwiseSVC"), error_prefix(must):
+    with samples_explained(X, "PairwiseSVC", y), error_prefix(must):
         # On a copy, because validate_data sets the number and the names of the features.
         accept_sparse = False if precomputed else "csr"
         X, y = validate_data(

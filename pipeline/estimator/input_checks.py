@@ -1,4 +1,4 @@
-"""Errors and warnings of a fit about unusable or suspicious samples, with advice.
+"""Errors and warnings about unusable or suspicious samples, with advice.
 
 scikit-learn checks the shapes and the numbers, but its errors do not name columns and do not explain labels.
 """
@@ -6,7 +6,7 @@ scikit-learn checks the shapes and the numbers, but its errors do not name colum
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from pairloom.graphs.text import listed, quoted
 from pairloom.pipeline.features.moments import Moments, units_differ
 from pairloom.pipeline.user_warnings import warn_user
 
-__all__ = ["check_columns", "check_labels", "columns_explained", "warn_of_columns"]
+__all__ = ["check_columns", "check_labels", "samples_explained", "warn_of_columns"]
 
 #: With fewer rows a column could number them by chance.
 _FEWEST_NUMBERED = 30
@@ -90,34 +90,77 @@ def _all_scalars(labels: NDArray[Any]) -> bool:
 
 
 @contextmanager
-def columns_explained(X: Any, y: Any, owner: str) -> Iterator[None]:
-    """Extend scikit-learn's errors about missing values, with their place and advice, and about continuous y."""
+def samples_explained(X: Any, owner: str, y: Any = None) -> Iterator[None]:
+    """Extend scikit-learn's errors about samples and labels: what is wrong where, and what to do.
+
+    Without ``y``, the samples are to be predicted.
+    """
     try:
         yield
-    except ValueError as error:
-        message = str(error)
-        if "Input X contains NaN" in message:
-            raise ValueError(_missing_values(X, owner)) from None
-        if "Unknown label type: continuous" in message:
-            raise ValueError(_continuous(y, owner)) from None
-        raise
+    except (TypeError, ValueError) as error:
+        message = _explanation(str(error), X, y, owner)
+        if message is None:
+            raise
+        raise type(error)(message) from None
 
 
-def _missing_values(X: Any, owner: str) -> str:
+def _explanation(message: str, X: Any, y: Any, owner: str) -> str | None:
+    """The extended message; None if there is nothing to add."""
+    if "Input X contains NaN" in message:
+        return _missing_values(X, owner, fitting=y is not None)
+    if "Unknown label type: continuous" in message:
+        return _continuous(y, owner)
+    if "Input X contains infinity" in message:
+        return f"{message} It is{_place_of(X, _is_infinite)}."
+    if "could not convert string to float" in message and hasattr(X, "columns"):
+        check_columns(X, owner)
+    return next((message + advice for cause, advice in _ADVICE.items() if cause in message), None)
+
+
+#: What to do about some of scikit-learn's errors.
+_ADVICE = {
+    "could not convert string to float": (
+        ": X holds text. Make numbers of it in a pipeline, of sentences with TfidfVectorizer, of categories with"
+        " OneHotEncoder."
+    ),
+    "Found array with dim": (
+        " X must have a row of numbers for each sample: X.reshape(len(X), -1) makes rows of pictures, but features that"
+        " a network makes of them are better."
+    ),
+    "y should be a 1d array, got an array of shape": (
+        " Of a row of zeros and a one for each sample, the label is y.argmax(axis=1). Every sample has one class."
+    ),
+}
+
+
+def _missing_values(X: Any, owner: str, *, fitting: bool) -> str:
+    found = f"{owner}: X must be a matrix of finite numbers. Input X contains NaN{_place_of(X, _is_missing_cell)}:"
+    if not fitting:
+        return f"{found} fill in missing values as in the samples of the fit, or leave these rows out."
     return (
-        f"{owner}: X must be a matrix of finite numbers. Input X contains NaN{_where_missing(X)}: fill in missing"
-        " values with an imputer, make_pipeline(SimpleImputer(), PairwiseSVC()), or leave these rows out."
-        " HistGradientBoostingClassifier takes missing values as they are."
+        f"{found} fill in missing values with an imputer, make_pipeline(SimpleImputer(), PairwiseSVC()), or leave these"
+        " rows out. HistGradientBoostingClassifier takes missing values as they are."
     )
 
 
-def _where_missing(X: Any) -> str:
+def _is_missing_cell(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    if cells.dtype.kind == "f":
+        return np.asarray(np.isnan(cells))
+    return np.asarray(np.vectorize(_is_missing, otypes=[bool])(cells))
+
+
+def _is_infinite(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    numbers = cells.astype(np.float64)
+    return np.asarray(~np.isfinite(numbers) & ~np.isnan(numbers))
+
+
+def _place_of(X: Any, is_wrong: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> str:
+    """The columns with wrong cells, and how many rows have some."""
     if sparse.issparse(X):
-        return ""
-    cells = np.asarray(X)
-    is_nan = np.isnan(cells) if cells.dtype.kind == "f" else np.vectorize(_is_missing, otypes=[bool])(cells)
-    names = [X.columns[at] if hasattr(X, "columns") else int(at) for at in np.flatnonzero(is_nan.any(axis=0))]
-    return f" in {_columns(names)} and {int(is_nan.any(axis=1).sum())} of {len(is_nan)} rows"
+        return " among the entries of X"
+    wrong = is_wrong(np.asarray(X))
+    names = [X.columns[at] if hasattr(X, "columns") else int(at) for at in np.flatnonzero(wrong.any(axis=0))]
+    return f" in {_columns(names)} and {int(wrong.any(axis=1).sum())} of {len(wrong)} rows"
 
 
 def _continuous(y: Any, owner: str) -> str:
@@ -163,7 +206,9 @@ def _findings(
         yield f"X numbers its rows in {_columns(numbering)}: leave that out, since new rows have other numbers."
     # Constant zeros mean absence and are no mistake: a pixel that is never set, a category that does not occur.
     constant = [called[at] for at in np.flatnonzero(~moments.varied & (moments.lowest != 0))]
-    if constant and is_table:
+    if not moments.varied.any():
+        yield "X is constant in all of its columns, which tell nothing about the classes."
+    elif constant and is_table:
         yield f"X is constant in {_columns(constant)}, which tells nothing about the classes: leave that out."
 
 

@@ -31,6 +31,7 @@ from pairloom.pipeline.completion.slab import DEFAULT_MEMORY
 from pairloom.pipeline.display.printed_tables import Records
 from pairloom.pipeline.estimator.containers import decisions, gathered, keeps_container, labels, probabilities
 from pairloom.pipeline.estimator.fit import fit_samples, row_ids, support_ids, training_samples
+from pairloom.pipeline.estimator.input_checks import samples_explained
 from pairloom.pipeline.estimator.parameters import (
     check_parameters,
     check_values,
@@ -433,9 +434,10 @@ class PairwiseSVC(ClassifierMixin, BaseEstimator):
         if self.model_.code is not None:
             check_no_shortlist(self.shortlist, ESTIMATOR)
         accept_sparse = False if is_precomputed(self) else "csr"
-        return validate_data(
-            self, X, accept_sparse=accept_sparse, dtype=[np.float64, np.float32], reset=False
-        )
+        with samples_explained(X, type(self).__name__):
+            return validate_data(
+                self, X, accept_sparse=accept_sparse, dtype=[np.float64, np.float32], reset=False
+            )
 
     @keeps_container(probabilities)
     def predict_log_proba(self, X: Any) -> NDArray[np.floating]:

@@ -85,6 +85,39 @@ def test_missing_values_are_counted_where_they_are(table):
             fit(given, y)
 
 
+def test_infinite_values_are_counted_where_they_are(table):
+    X, y = table
+    X.iloc[3, 1] = X.iloc[7, 1] = -np.inf
+    X.iloc[8, 2] = np.nan
+    with pytest.raises(ValueError, match=r"contains infinity .* It is in column 'b' and 2 of 119 rows\.$"):
+        fit(X.drop(index=8), np.delete(y, 8))
+
+
+def test_samples_to_predict_are_told_what_is_wrong_with_them(table):
+    X, y = table
+    model = fit(X, y)
+    for call in (model.predict, model.predict_proba, model.novelty):
+        with pytest.raises(ValueError, match="got text, categories or dates in column 'b': encode them"):
+            call(X.assign(b="3 cm"))
+        with pytest.raises(
+            ValueError, match=r"NaN in column 'c' and 1 of 120 rows: fill in .* as in the samples of the fit"
+        ):
+            call(X.assign(c=X["c"].where(np.arange(N) != 7)))
+
+
+def test_samples_that_are_no_rows_of_numbers_are_told_how_to_become_some(table):
+    X, y = table
+    texts = np.char.add("a sentence about ", TEXTS)
+    for given in (texts, texts.tolist(), pd.Series(texts), texts[:, None]):
+        with pytest.raises(ValueError, match=r"X holds text.* of sentences with TfidfVectorizer"):
+            fit(given, y)
+    with pytest.raises(ValueError, match=re.escape("X.reshape(len(X), -1)")):
+        fit(np.zeros((N, 8, 8)), y)
+    for indicators in (np.eye(3, dtype=int)[y], pd.get_dummies(y)):
+        with pytest.raises(ValueError, match=re.escape("the label is y.argmax(axis=1)")):
+            fit(X, indicators)
+
+
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
 def test_missing_labels_are_counted(table, missing):
     X, y = table
@@ -172,3 +205,11 @@ def test_a_constant_column_of_a_table(table):
     assert finding.startswith("PairwiseSVC: X is constant in the columns 'country', 'year'")
     assert findings(X.assign(never=0.0), y) == []
     assert findings(X.assign(country=4).to_numpy(), y) == []
+
+
+def test_columns_that_are_all_constant(table):
+    X, y = table
+    for given in (X * 0 + 4, X.to_numpy() * 0):
+        assert "PairwiseSVC: X is constant in all of its columns, which tell nothing about the classes." in (
+            findings(given, y)
+        )
