@@ -38,7 +38,7 @@ from pairloom.pipeline.machines.sparse_machines import (
     WeightColumns,
     solve_support,
 )
-from pairloom.pipeline.machines.svm import solve_rows
+from pairloom.pipeline.machines.svm import rounded_weights, solve_rows
 from pairloom.pipeline.threads import in_threads, pieces
 
 __all__ = [
@@ -295,6 +295,7 @@ def _solved(
     if isinstance(rows, SparseRows):
         return solve_support(rows, y, upper, *limits)
     solution, coef = solve_rows(rows, y, upper, *limits)
+    coef = rounded_weights(coef, settings.tol)
     return Solved(solution, coef, *decision_values(rows, coef, solution.intercept))
 
 

@@ -30,7 +30,13 @@ from pairloom.pipeline.machines.sparse_kernels import (
     sparse_decision_values,
     sparse_gram,
 )
-from pairloom.pipeline.machines.svm import WORKING_SET, DualSolution, dual_solution, signed_box
+from pairloom.pipeline.machines.svm import (
+    WORKING_SET,
+    DualSolution,
+    dual_solution,
+    rounded_weights,
+    signed_box,
+)
 from pairloom.pipeline.machines.svm_kernels import solve_gram
 
 __all__ = [
@@ -127,7 +133,7 @@ def solve_support(
         add_rows(*csr, beta, coef)
     else:
         certificate = solve_sparse_rows(*csr, signs, beta, low, high, coef, tol, max_iterations, WORKING_SET)
-    solution = dual_solution(signs, beta, tol, *certificate)
+    solution, coef = dual_solution(signs, beta, tol, *certificate), rounded_weights(coef, tol)
     return Solved(solution, coef, *sparse_decision_values(*csr, coef, solution.intercept))
 
 

@@ -34,7 +34,7 @@ from pairloom.pipeline.threads import pieces
 __all__ = ["FORMAT", "Keys", "Run", "Stage", "Where"]
 
 #: The version of the run directory's format.
-FORMAT = 9
+FORMAT = 10
 
 #: Keys of the units of each stage, by its name.
 Keys = Mapping[str, tuple[str, ...]]

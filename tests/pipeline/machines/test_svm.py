@@ -4,7 +4,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from pairloom.pipeline.machines.svm import fit_linear_svm, solve_gram, solve_rows
+from pairloom.pipeline.machines.svm import (
+    fit_linear_svm,
+    rounded_weights,
+    significant_bits,
+    solve_gram,
+    solve_rows,
+)
 from pairloom.pipeline.machines.svm_kernels import best_intercept, extend_gram, gap_at
 
 TOLERANCE = 1e-3
@@ -282,3 +288,23 @@ def test_a_largest_alpha_just_below_its_bound_does_not_end_a_fit_early(seed):
         solution = solve_gram(gram, y, np.full(120, C), tol=1e-2)
         assert solution.converged.all()
         assert solution.dual[0] >= 0.99 * free.dual[0]
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.sampled_from([1e-2, 1e-3, 1e-5, 1e-9]))
+def test_a_rounded_weight_is_the_nearest_number_of_its_bits(weight, tol):
+    (rounded,), bits = rounded_weights(np.array([weight], np.float32), tol), significant_bits(tol)
+    fraction, _ = np.frexp(np.float64(rounded))
+    if abs(weight) >= np.finfo(np.float32).tiny and np.isfinite(rounded):
+        assert (fraction * 2.0**bits).is_integer()
+        assert abs(rounded - np.float64(weight)) <= 2.0**-bits * abs(weight)
+    assert rounded_weights(np.array([rounded]), tol)[0] == rounded
+    assert rounded_weights(np.array([-weight], np.float32), tol)[0] == -rounded
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-4, 1e-5])
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_raises_the_objective_by_less_than_half_of_the_tolerance(seed, tol):
+    X, y = draw(seed, 300, 200)  # nearly all rows are support vectors, so every weight counts
+    fit = fit_linear_svm(X, y, C=0.1, tol=tol)
+    objective = primal(X, y, rounded_weights(fit.coef, tol), fit.intercept, 0.1)
+    assert objective <= (1 + 0.5 * tol) * primal(X, y, fit.coef, fit.intercept, 0.1)
