@@ -80,7 +80,8 @@ def usable_folds(folds: int | Literal["auto"], counts: NDArray[np.integer], owne
     usable, largest = folds_of(folds, counts), int(counts.max())
     if largest < 2:
         raise ValueError(
-            f"{owner}: a class must have at least 2 samples, to hold one out, got one of each class."
+            f"{owner}: a class must have at least 2 samples, to hold one out, got one of each class. Labels that are"
+            " all different are numbers to predict (use a regressor), or names of rows."
         )
     if usable > largest:
         raise ValueError(
