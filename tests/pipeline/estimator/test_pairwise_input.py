@@ -66,6 +66,7 @@ def test_a_constant_column_changes_nothing(data, whiten):
     np.testing.assert_allclose(model.predict_proba(X_new), expected, atol=2e-3)
 
 
+@pytest.mark.filterwarnings("ignore:PairwiseSVC. X is constant in all of its columns:UserWarning")
 @pytest.mark.parametrize("whiten", ["none", 0.0, 0.8, "auto"])
 def test_constant_features_predict_the_shares_of_the_classes(whiten):
     """By Platt's sigmoids, which know the shares: of distances there is nothing but zero."""
