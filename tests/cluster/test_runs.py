@@ -25,8 +25,8 @@ from pairloom.pipeline.run.run import Stage
 from pairloom.pipeline.stages import STAGE_NAMES
 from pairloom.pipeline.stages.run_file import Mismatch, read_run
 
-# A run that grows has a file of tests to itself, and so have the choice among candidates, runs of many classes and rows that
-# workers read from their source.
+# A run that grows has a file of tests to itself, and so have the choice among candidates, runs of many classes and rows
+# that workers read from their source.
 NOT_HERE = ("order", "growth", "candidates", "slopes", "learning", "collapsed", "ranking")
 STAGES_HERE = tuple(stage for stage in STAGE_NAMES if stage not in NOT_HERE)
 REPORT = ["classes.csv", "errors.csv", "index.html", "methods.csv", "metrics.json", "pairs.csv"]

@@ -316,7 +316,7 @@ def test_features_far_from_zero_lose_nothing(data):
 
 @pytest.mark.parametrize("factor", [1e-30, 1e-6, 1e6, 1e30])
 def test_the_unit_of_the_features_does_not_matter(data, factor):
-    """Features and weights are rounded otherwise, and the steeper a model is, the more that is felt: this one is not."""
+    """Features and weights are rounded otherwise, which is felt more the steeper a model is: this one is not."""
     parameters = {"C": "scale", "calibration": "platt", "whiten": "none", "random_state": 0}
     other = PairwiseSVC(**parameters).fit(factor * data.X, data.y)
     expected = fitted(data, **parameters).predict_proba(data.X_new)
