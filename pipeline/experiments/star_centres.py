@@ -142,7 +142,7 @@ def draw(trained: TrainedTensor, rows: Sequence[Centre], title: str) -> Figure:
     figure.colorbar(dots, ax=axes, label="accuracy of the star about this class, %")
     axes.set(xlabel="first coordinate of d'", ylabel="second coordinate of d'", title=title)
     axes.margins(0.15)  # for the names beside the dots
-    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_aspect("equal", adjustable="box")  # the limits of data would be narrowed again
     _write_names(figure, axes, rows)
     return figure
 
