@@ -27,7 +27,14 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("name", MODULES)
+# The example of pairloom.run starts processes.
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name == "pairloom.cluster.run" else ())
+        for name in MODULES
+    ],
+)
 def test_examples_run(name):
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0

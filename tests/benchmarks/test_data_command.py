@@ -80,6 +80,7 @@ def test_a_name_that_is_unknown_is_corrected(folder):
     assert "Did you mean 'letter'?" in done.output
 
 
+@pytest.mark.long
 def test_a_benchmark_without_its_set_says_how_to_get_it(folder):
     with pytest.raises(DataNotFound, match="`pairloom data clinc150` makes it or says where"):
         load("clinc150")

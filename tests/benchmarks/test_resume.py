@@ -35,6 +35,7 @@ def test_shares_grow_between_zero_and_one(shares):
     assert "must be growing numbers between 0 and 1" in done.output
 
 
+@pytest.mark.long
 def test_the_memory_of_a_family_counts_children_and_what_they_share_once():
     code = "import sys, os, time; x = bytearray(2**26); x[::4096] = b'1' * 2**14; os.fork(); time.sleep(100)"
     with subprocess.Popen([sys.executable, "-c", code]) as parent, peak_of_family(parent.pid, 0.02) as peak:
@@ -46,6 +47,7 @@ def test_the_memory_of_a_family_counts_children_and_what_they_share_once():
     assert 2**26 < peak.bytes < (2**27 if psutil.LINUX else 2**28)
 
 
+@pytest.mark.long
 def test_a_process_is_killed_with_all_that_it_has_started():
     sleep = "import time; time.sleep(100)"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', '{sleep}'])"

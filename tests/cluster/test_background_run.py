@@ -421,6 +421,7 @@ def test_a_script_that_guards_something_else_is_told_what_to_write(small_config,
     assert done.stderr.count("Locked") == 0
 
 
+@pytest.mark.long
 def test_importing_pairloom_does_not_import_dask():
     code = "import sys, pairloom; print('distributed' in sys.modules, 'dask' in sys.modules); pairloom.run"
     done = subprocess.run(

@@ -108,6 +108,7 @@ def test_a_finished_run_is_done_even_if_nobody_reads_its_table(small_run, tmp_pa
     assert "Traceback" not in errors
 
 
+@pytest.mark.long
 def test_an_error_is_still_an_error(tmp_path):
     code, errors = with_closed_output("run", "nowhere.toml", cwd=tmp_path)
     assert code == 2

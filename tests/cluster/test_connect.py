@@ -102,6 +102,7 @@ def test_a_scheduler_that_does_not_answer_is_named(monkeypatch):
         refused(ClusterConfig(kind="scheduler", scheduler="tcp://127.0.0.1:9"))
 
 
+@pytest.mark.long
 def test_a_cluster_started_here_listens_on_loopback_only():
     with connected(ClusterConfig(kind="processes", workers=2)) as client:
         info = client.scheduler_info()

@@ -130,6 +130,7 @@ def test_the_driver_stores_the_rows_of_a_source_that_workers_cannot_read(small_p
     assert_same_bytes(tmp_path / "run", bytes_of(expected.directory))
 
 
+@pytest.mark.long
 def test_a_run_goes_on_when_its_data_have_moved_to_another_format(small_pieces, client, tmp_path):
     """While rows are being stored, and later, when their source is no longer asked for."""
     arrays = shuffled_arrays(tmp_path)

@@ -93,6 +93,7 @@ def test_commands_and_options_are_completed(words, expected):
     assert done.stderr == ""
 
 
+@pytest.mark.long
 def test_a_shell_completes_them():
     done = subprocess.run(
         [sys.executable, "-m", "pairloom"],

@@ -133,6 +133,7 @@ for read in (PairwiseSVC.load, PairwiseSVC.from_run):
 """
 
 
+@pytest.mark.long
 def test_without_the_extra_it_is_named(tmp_path):
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_OBSTORE], cwd=tmp_path, capture_output=True, text=True

@@ -110,7 +110,7 @@ def fitted(plan, coupling="stratified"):
     )
 
 
-@pytest.mark.quick("default", "hub_neighbours", "tensor", "whole classes")
+@pytest.mark.quick("hub_neighbours", "tensor")
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -246,6 +246,7 @@ def test_the_command_line_takes_sparse_files(whole, tmp_path):
     assert "nearest centroid" in page
 
 
+@pytest.mark.long
 def test_a_program_gives_sparse_arrays(whole, tmp_path):
     settings = {"cluster": {"kind": "threads"}, "run": {"edges_per_tile": 4, "samples_per_slab": 32}}
     data = DATA | {"X_train": DATA["X_train"].tocsc()}
@@ -254,6 +255,7 @@ def test_a_program_gives_sparse_arrays(whole, tmp_path):
     np.testing.assert_array_equal(p, PairwiseSVC.from_run(whole).predict_proba(DATA["X_test"]))
 
 
+@pytest.mark.long
 def test_a_run_that_grows_stays_sparse(config, client, tmp_path):
     start = ("graph.family=star", "graph.centre=0")
     plan = run_here(

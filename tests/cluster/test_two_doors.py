@@ -184,7 +184,7 @@ def regions_file(tmp_path_factory):
     )
 
 
-@pytest.mark.quick("settings0-stored", "settings3-virtual", "settings4-stored")
+@pytest.mark.quick("settings3-virtual")
 @pytest.mark.parametrize("tensor", ["stored", "virtual"])
 @pytest.mark.parametrize(
     "settings",

@@ -116,6 +116,7 @@ def test_many_classes_are_ordered_by_cluster_and_have_no_numbers():
     assert shown.ax_.get_yticklabels()[0].get_text() == str(shown.order_[0])
 
 
+@pytest.mark.long
 def test_the_names_of_many_classes_do_not_overlap():
     y, predicted = many_predictions(150)
     shown = drawn(ConfusionDisplay.from_predictions(y, predicted))

@@ -77,7 +77,7 @@ def test_with_the_same_codes_it_is_as_good_as_output_codes_and_has_probabilities
     assert np.mean(ours) >= np.mean(theirs)
 
 
-@pytest.mark.quick("one_vs_rest-0.91")
+@pytest.mark.long
 @pytest.mark.parametrize(("family", "accuracy"), [("one_vs_rest", 0.91), ("dense", 0.86), ("sparse", 0.91)])
 def test_every_family_tells_digits_apart(digits, family, accuracy):
     model = fitted(digits, graph=family)

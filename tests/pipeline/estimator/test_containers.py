@@ -133,6 +133,7 @@ def test_a_fit_of_a_dask_collection_says_that_it_gathers(iris, model):
     assert named.feature_names_in_.tolist() == NAMES
 
 
+@pytest.mark.long
 def test_the_estimator_does_not_import_dask_or_xarray():
     code = (
         "import sys, numpy as np; from pairloom import PairwiseSVC;"

@@ -88,6 +88,7 @@ def test_several_who_replace_one_model_leave_a_whole_one(models, data, tmp_path)
     assert os.listdir(tmp_path) == ["model"]
 
 
+@pytest.mark.long
 def test_whoever_loads_while_models_are_replaced_finds_one(models, data, tmp_path):
     path = tmp_path / "model"
     models[0].save(path)

@@ -380,7 +380,7 @@ def test_class_weights_by_label(data):
 # Bits.
 
 
-@pytest.mark.quick("stratified")
+@pytest.mark.long
 @pytest.mark.parametrize("coupling", ["stratified", "normal"])
 def test_threads_do_not_change_a_bit(digits, coupling):
     models = [fitted(digits, coupling=coupling, graph="complete", n_jobs=n) for n in (None, 2, 3, -1)]

@@ -30,6 +30,7 @@ def judged_samples(N: int, R: int) -> JudgedSamples:
     return JudgedSamples({"stratified": found}, Confusions.of(label, predicted, N), likeness, none)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", ["star", "complete"])
 def test_the_page_of_a_thousand_classes_stays_below_five_megabytes(family):
     N = 1000
