@@ -38,6 +38,7 @@ __all__ = [
     "explaining_work",
     "explanations",
     "most_explained",
+    "reads_model",
 ]
 
 #: Number of classes per sample whose probabilities are shown.
@@ -211,7 +212,7 @@ def explanations(
 
 def most_explained(run: Run, samples: int, length: int | None) -> int:
     """How many of ``samples`` are explained with shortlists of this length: none if the model is too large to read."""
-    if _model_bytes(run) > EXPLAINING_BYTES:
+    if not reads_model(run):
         return 0
     listed = length or len(run.shape.classes)
     return min(samples, affordable_explanations(run.shape.n_edges, run.shape.features, listed))
@@ -225,6 +226,11 @@ def affordable_explanations(edges: int, features: int, listed: int) -> int:
 def explaining_work(edges: int, features: int, listed: int) -> float:
     """Multiplications per sample: applying all machines, and coupling its classes at many points."""
     return 4.0 * edges * features + 1000.0 * listed**3
+
+
+def reads_model(run: Run) -> bool:
+    """Whether the model is small enough for the report to read it."""
+    return _model_bytes(run) <= EXPLAINING_BYTES
 
 
 def _model_bytes(run: Run) -> int:

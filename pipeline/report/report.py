@@ -19,6 +19,7 @@ from pairloom.pipeline.growth.waves import Wave
 from pairloom.pipeline.report.class_maps import code_section, graph_section, maps_section
 from pairloom.pipeline.report.errors import ConfidentError, confident_errors, errors_section
 from pairloom.pipeline.report.label_doubts import doubts_section, held_out_doubts
+from pairloom.pipeline.report.novel_samples import novel_samples, novelty_section
 from pairloom.pipeline.report.page import KeyFigure, Section, growth_section, page, reliability_section
 from pairloom.pipeline.report.run_facts import (
     RunTimes,
@@ -196,6 +197,9 @@ def _sections(
         yield coverage_section(judged.model)
     if judged is not None and judged.sets is not None:
         yield sets_section(judged.sets)
+    novel = novel_samples(run)
+    if novel is not None:
+        yield novelty_section(run, novel, None if judged is None else judged.model.predicted)
     if waves:
         yield growth_section(waves, len(names), end_of_growth(run))
     if judged is not None:

@@ -8,6 +8,7 @@ from pairloom.pipeline.display.class_layout import FEW_CLASSES
 from pairloom.pipeline.features.feature_set import OpenFeatures
 from pairloom.pipeline.report.critical_machine import EXPLAINING_BYTES
 from pairloom.pipeline.report.errors import explaining_work
+from pairloom.pipeline.report.novel_samples import judging_bytes
 from pairloom.pipeline.report.report import write_report
 from pairloom.pipeline.report.run_facts import run_times
 from pairloom.pipeline.report.run_results import LISTED, NUMBERS_AT_ONCE
@@ -62,4 +63,5 @@ class Report(Stage):
         machines = 2 * run.most_pairs * edge_machine_bytes(run) + support_bytes(run, run.most_pairs)
         explained = 2 * min(EXPLAINING_BYTES, machines) + machine_read_bytes(run)
         classes = 8 * 10 * N**2 if N <= FEW_CLASSES else 64 * N + 6 * 16 * R * (shape.kept or LISTED)
-        return probabilities + outcomes + explained + classes + 8 * 16 * run.most_pairs + _PAGE_BYTES
+        pairs = 8 * 16 * run.most_pairs
+        return probabilities + outcomes + explained + judging_bytes(shape) + classes + pairs + _PAGE_BYTES

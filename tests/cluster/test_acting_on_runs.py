@@ -65,11 +65,35 @@ def test_the_report_has_the_sets_of_the_test_samples(settings, config_file, clie
     data = load_data(plan.config).load()
     model = PairwiseSVC.from_run(tmp_path / "run")
     page = (tmp_path / "run" / "report" / "index.html").read_text()
-    table = page[page.index('id="table-sets"') :]
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", table[: table.index("</table>")])
+    cells = cells_of(page, "sets")
     expected = []
     for coverage in (0.8, 0.9, 0.95, 0.99):
         sets = model.predict_set(data.X_test, coverage).toarray()
         held = sets[np.arange(len(sets)), data.y_test].mean()
         expected += [f"{coverage:.0%}", f"{held:.4f}", f"{sets.sum(axis=1).mean():.2f}"]
     assert cells == expected
+
+
+@pytest.mark.parametrize("settings", [SETTINGS["lists"], SETTINGS["kernel"]], ids=["lists", "kernel"])
+def test_the_report_has_the_samples_that_resemble_no_class(settings, config_file, client, tmp_path):
+    plan = run_here(config_file, tmp_path / "run", client, *settings, until="report")
+    X = load_data(plan.config).load().X_test
+    model = PairwiseSVC.from_run(tmp_path / "run")
+    novelty = model.novelty(X)
+    page = (tmp_path / "run" / "report" / "index.html").read_text()
+    rejected, first = (cells_of(page, table) for table in ("rejected", "novel"))
+    for (share, printed), reject in zip(
+        zip(rejected[::2], rejected[1::2], strict=True), (0.01, 0.05, 0.1), strict=True
+    ):
+        answers = model.predict(X, reject=reject, reject_label="none of these")
+        assert (share, printed) == (f"{reject:.0%}", f"{(answers == 'none of these').mean():.4f}")
+    order = np.argsort(-novelty, kind="stable")[:20]
+    assert first[::3] == [str(sample) for sample in order]
+    assert first[1::3] == [f"{novelty[sample]:.2f}" for sample in order]
+    assert first[2::3] == [f"<bdi>{name}</bdi>" for name in model.predict(X)[order]]
+
+
+def cells_of(page, name):
+    """The cells of a table of the page."""
+    table = page[page.index(f'id="table-{name}"') :]
+    return re.findall(r"<td[^>]*>(.*?)</td>", table[: table.index("</table>")])

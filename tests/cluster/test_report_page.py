@@ -104,6 +104,7 @@ def test_the_page_has_all_parts_of_a_run(small_page):
         "Reliability",
         "Errors against coverage",
         "Sets of classes",
+        "None of these",
         "Most confident errors",
         "Labels that look wrong",
         "Confusion and separation",
