@@ -49,7 +49,7 @@ def requests_of_run(config, **overrides: object) -> int:
 
 
 def test_a_tile_takes_few_requests(ten_classes):
-    """Its plan, its entry, the rows of its classes, of each of the files that it writes a few, and the report's reading."""
+    """Its plan, its entry, the rows of its classes, a few for each file that it writes, and the report's reading."""
     few, many = (requests_of_run(ten_classes(pairs)) for pairs in (9, 3))
     assert (many - few) / (15 - 5) <= 22
 
