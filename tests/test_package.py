@@ -87,6 +87,7 @@ def test_a_room_is_no_name_of_its_own(installed, room):
     assert str(packages) not in run(python, ALONE, code, cwd=packages.anchor)
 
 
+@pytest.mark.long
 def test_what_is_installed_works(installed):
     python, packages, _ = installed
     code = (

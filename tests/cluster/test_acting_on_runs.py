@@ -74,6 +74,7 @@ def test_the_report_has_the_sets_of_the_test_samples(settings, config_file, clie
     assert cells == expected
 
 
+@pytest.mark.quick("lists")
 @pytest.mark.parametrize("settings", [SETTINGS["lists"], SETTINGS["kernel"]], ids=["lists", "kernel"])
 def test_the_report_has_the_samples_that_resemble_no_class(settings, config_file, client, tmp_path):
     plan = run_here(config_file, tmp_path / "run", client, *settings, until="report")

@@ -240,7 +240,7 @@ def test_predictions_have_ids_confidences_and_the_likeliest_classes(ending, top,
     assert not top or stored["top"][:][0].tolist() == likeliest[0].tolist()
 
 
-@pytest.mark.quick(".csv")
+@pytest.mark.long
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
 def test_predictions_go_from_standard_input_to_standard_output(ending, flower_run, folder):
     pandas = pytest.importorskip("pandas")

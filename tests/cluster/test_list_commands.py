@@ -178,6 +178,7 @@ def in_a_terminal(columns, *command_lines):
     return printed.decode().splitlines()
 
 
+@pytest.mark.long
 def test_on_a_terminal_lines_are_no_wider_than_it_and_paths_stay_whole(runs, monkeypatch):
     monkeypatch.chdir(runs.parent)
     long = "runs/a-run-with-a-name-of-more-than-forty-characters"

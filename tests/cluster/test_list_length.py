@@ -45,7 +45,7 @@ def every_step(monkeypatch):
     monkeypatch.setattr(list_length, "_STANDARD_ERRORS", -np.inf)
 
 
-@pytest.mark.quick("run.tensor=virtual model.calibration=auto")
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [

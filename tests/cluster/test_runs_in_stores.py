@@ -217,6 +217,7 @@ def test_data_of_a_program_are_kept_in_the_store(url):
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.long
 def test_a_run_at_google(small_config, small_run):
     """The library is the real one; what it talks to answers as Google Cloud Storage is documented to."""
     with google_stand_in():

@@ -272,6 +272,7 @@ def call(name):
 two_cores = pytest.mark.skipif(accelerate._usable_cores() < 2, reason="needs a second core")
 
 
+@pytest.mark.long
 @two_cores
 def test_what_is_needed_later_is_compiled_by_another_process(process, tmp_path):
     (tmp_path / "some_kernels.py").write_text(CALLED)

@@ -208,6 +208,7 @@ def test_threads_do_not_change_a_bit(method, n_jobs, weighted, noisy_logits):
         assert np.array_equal(a, b)
 
 
+@pytest.mark.long
 @every_method
 def test_logits_are_left_alone_and_need_not_be_contiguous(method, noisy_logits):
     logits = noisy_logits(5, 8)

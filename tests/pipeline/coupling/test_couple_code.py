@@ -127,6 +127,7 @@ def test_one_sample_is_as_among_many_and_threads_do_not_change_a_bit(method, nam
     assert np.array_equal(alone, one[::10])
 
 
+@pytest.mark.long
 @every_case
 def test_logits_are_left_alone_and_need_not_be_contiguous(method, name):
     code = CODES[name](5)

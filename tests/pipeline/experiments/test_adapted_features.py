@@ -15,6 +15,7 @@ def small(monkeypatch):
     monkeypatch.setattr(network_answers, "EPOCHS", 30)
 
 
+@pytest.mark.long
 def test_the_network_that_made_the_features_is_the_network_of_the_tables(digits_features, small, tmp_path):
     seen, answers = adapted_set(digits_features, tmp_path / "set" / "adapted.npz")
     assert seen.X_train.shape == (len(digits_features.X_train), 16)

@@ -146,6 +146,7 @@ def test_a_coupling_that_wins_often_makes_a_difference():
     assert verdicts(*kinds(30, "wlw2", "normal", 1.0))["negligible"] is False
 
 
+@pytest.mark.long
 def test_the_figure_shows_pictures_where_they_are_known(digits, measured, tmp_path):
     for r in range(len(digits.labels)):
         Image.new("RGB", (8, 8), (200, 10, 10)).save(tmp_path / f"{r}.png")

@@ -70,6 +70,7 @@ def test_the_networks_answers_follow_the_sorted_names_of_the_classes(store_of, t
     np.testing.assert_array_equal(answers.probabilities.argmax(axis=1) == data.y_test, right)
 
 
+@pytest.mark.long
 def test_resuming_sees_that_a_store_has_pictures_and_answers_now(store_of, tmp_path):
     pictures = make_split(tmp_path / "pictures", 8)
 

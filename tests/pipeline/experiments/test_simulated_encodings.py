@@ -50,6 +50,7 @@ def test_what_the_paper_found_is_found_here(digits):
     assert error["a"]["dense"] > 10 * error["a"]["one_vs_rest"]
 
 
+@pytest.mark.long
 def test_the_seed_decides_the_noise(digits):
     first, again, other = (encodings.measure(digits, 1, seed) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)

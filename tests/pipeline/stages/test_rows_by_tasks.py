@@ -215,6 +215,7 @@ def test_the_driver_stores_the_rows_where_tasks_would_read_the_source_too_often_
     assert plan(None) is None
 
 
+@pytest.mark.long
 def test_a_set_that_is_generated_is_generated_by_tasks(tmp_path):
     """Its classes need not end where blocks do: a unit generates no class of which it stores nothing."""
     data = open_features("imagenet50-synthetic")
