@@ -63,11 +63,12 @@ def novel_samples(run: Run) -> NovelSamples | None:
         return None
     step = -(-run.shape.samples // _MOST)
     sample = np.arange(0, run.shape.samples, step)
-    how = {"shortlist": model.shortlist, "memory_limit": _LOGIT_BYTES}
-    novelty = [
-        novelty_of(model, scores, raw_samples(run, sample[some]), coupling, **how)
-        for some in pieces(len(sample), _AT_ONCE)
-    ]
+    novelty = []
+    for some in pieces(len(sample), _AT_ONCE):
+        X = raw_samples(run, sample[some])
+        novelty.append(
+            novelty_of(model, scores, X, coupling, shortlist=model.shortlist, memory_limit=_LOGIT_BYTES)
+        )
     limits = [novelty_limits(model, scores, share, "all", run.priors).max() for share in _SHARES]
     return NovelSamples(sample, np.concatenate(novelty), np.array(limits))
 
@@ -91,8 +92,14 @@ def novelty_section(run: Run, novel: NovelSamples, predicted: NDArray[np.int64] 
 def _most_novel(run: Run, novel: NovelSamples, predicted: NDArray[np.int64] | None) -> PageTable:
     first = np.argsort(-novel.novelty, kind="stable")[:_SHOWN]
     ids = read_ids(run.directory, "sample", novel.sample[first])
-    kind = "number" if ids.dtype.kind in "iu" else "text"
-    columns = [Column("test sample", kind, "its id in the data, or its number"), Column("novelty", "number")]
+    columns = [
+        Column(
+            "test sample",
+            "number" if ids.dtype.kind in "iu" else "text",
+            "its id in the data, or its number",
+        ),
+        Column("novelty", "number"),
+    ]
     rows: list[Sequence[object]] = [
         [plain_line(name), f"{novel.novelty[place]:.2f}"]
         for place, name in zip(first, ids.tolist(), strict=True)
