@@ -35,8 +35,8 @@ MAX_ITERATIONS = 10_000_000
 
 
 #: Significant bits of the weights of trained machines at a tolerance of 0.001, of 24. The other bits, which are noise,
-#: would take almost half of a saved model. Rounding raises the objective by less than half of the tolerance.
-SIGNIFICANT_BITS = 12
+#: would take a third of a saved model. Rounding raises the objective by less than half of the tolerance.
+SIGNIFICANT_BITS = 14
 
 
 class DualSolution(NamedTuple):
